@@ -1,0 +1,1 @@
+"""Adapters: each implements one port with one outside tool. They do not know each other."""

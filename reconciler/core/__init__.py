@@ -1,0 +1,1 @@
+"""The pure core: values in, values out. No clock, environment, file, network, process or randomness."""

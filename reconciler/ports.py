@@ -1,0 +1,217 @@
+"""What the reconcile pass needs from the world, as Protocols, and the values that cross these borders.
+
+Belongs here: one Protocol per outside thing and the frozen values in its signatures.
+Does not belong here: any implementation, or a type of an outside library.
+Every method may raise the `ReconcilerError`s its docstring names, and nothing else that is expected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from reconciler.core.model import Arch, Base, Needs, TreeEntry
+
+
+class Objects(Protocol):
+    """Read access to the objects of one Git repository. Never a work tree."""
+
+    def resolve(self, revision: str) -> str:
+        """The 40-digit id of the commit that `revision` names. Raises GitError when there is none."""
+
+    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
+        """All blobs, links and submodules of a commit below the folder `under`, sorted by path.
+
+        Paths are relative to `under`. A folder that does not exist is empty.
+        """
+
+    def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Each distinct blob with its bytes, one in memory at a time."""
+
+    def committed_at(self, commit: str) -> int:
+        """The committer's date in seconds since the epoch."""
+
+    def has(self, commit: str) -> bool:
+        """Whether the commit's objects are here."""
+
+    def history(self, commit: str, path: str) -> tuple[str, ...]:
+        """Commits reachable from `commit` that changed `path`, newest first; capped at 200."""
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Whether `newer` contains `older`."""
+
+
+class PushOutcome(StrEnum):
+    """What the remote branch looks like after a push, as the remote itself says."""
+
+    DONE = "done"
+    MOVED = "moved"
+    """Somebody else was faster: fetch, recompute, try again."""
+    REFUSED = "refused"
+    """The server does not let us: a protected branch, a hook, no permission."""
+
+
+@dataclass(frozen=True, slots=True)
+class PushResult:
+    """`message` is what the server said, for people."""
+
+    outcome: PushOutcome
+    message: str = ""
+
+
+class Repository(Objects, Protocol):
+    """A mirror of one remote repository, with write-back by plumbing."""
+
+    def head(self, branch: str) -> str:
+        """The commit at the tip of a remote branch: one round trip, no objects.
+
+        Raises GitUnavailable, and GitError when the branch does not exist.
+        """
+
+    def fetch(self, branch: str) -> str:
+        """Bring the branch's objects here and return its tip. Free when the tip is here already."""
+
+    def commit(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:
+        """Write a commit that adds or replaces the given files (None removes one) on `parent`.
+
+        Author, committer and dates are fixed by the arguments, so the same call gives the same id. Returns `parent`
+        when nothing changes.
+        """
+
+    def push(self, branch: str, commit: str) -> PushResult:
+        """Move the remote branch forward to `commit`, never otherwise; then ask the remote what became of it."""
+
+
+OCI_INDEX = "application/vnd.oci.image.index.v1+json"
+OCI_MANIFEST = "application/vnd.oci.image.manifest.v1+json"
+DOCKER_INDEX = "application/vnd.docker.distribution.manifest.list.v2+json"
+DOCKER_MANIFEST = "application/vnd.docker.distribution.manifest.v2+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A manifest or index, as bytes. `digest` is always that of `content`."""
+
+    digest: str
+    media_type: str
+    content: bytes
+
+    @property
+    def is_index(self) -> bool:
+        """A list over several images."""
+        return self.media_type in (OCI_INDEX, DOCKER_INDEX)
+
+
+class Registry(Protocol):
+    """Container registries. A repository is `host[:port]/path`; a reference is a tag or a digest."""
+
+    def digest(self, repository: str, reference: str) -> str | None:
+        """The digest behind a reference, by HEAD; None when there is nothing."""
+
+    def manifest(self, repository: str, reference: str) -> Manifest | None:
+        """The manifest's bytes, verified against their digest; None when there is nothing.
+
+        Raises RegistryUnavailable, RegistryError.
+        """
+
+    def blob(self, repository: str, digest: str, limit: int) -> bytes:
+        """A small blob (an image's config), verified. Raises RegistryError when absent or above `limit` bytes."""
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        """Whether the repository holds the blob, by HEAD."""
+
+    def put(self, repository: str, reference: str, manifest: Manifest) -> None:
+        """Store a manifest under a tag or under its digest, and verify by reading back."""
+
+    def copy(self, source: str, digest: str, target: str) -> None:
+        """Copy a single image (its blobs by mount where the registry can, else streamed) between repositories."""
+
+
+class Phase(StrEnum):
+    """Where a build stands."""
+
+    RUNNING = "Building"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+
+
+class Cause(StrEnum):
+    """Why a build failed: decides whether trying again by ourselves makes sense."""
+
+    DEFINITION = "definition"
+    INFRASTRUCTURE = "infrastructure"
+
+
+@dataclass(frozen=True, slots=True)
+class BuildRequest:
+    """Everything a builder needs to make and push one single-architecture image.
+
+    `containerfile` is the text to build; `context` the only files the build may see (paths relative to the context
+    root); `ignorefile` the effective ignore rules. `image` is `repository:tag` to push to.
+    """
+
+    name: str
+    pool: str
+    arch: Arch
+    containerfile: str
+    ignorefile: str
+    context: tuple[TreeEntry, ...]
+    bases: tuple[Base, ...]
+    image: str
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """What a builder says about one build. `digest` is a hint: the registry is asked. Times in epoch seconds."""
+
+    name: str
+    pool: str
+    arch: Arch
+    phase: Phase
+    step: str = ""
+    digest: str = ""
+    cause: Cause | None = None
+    message: str = ""
+    log: str = ""
+    started: float = 0.0
+    finished: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why this builder cannot build something, and what would help."""
+
+    message: str
+    hint: str = ""
+
+
+class Builder(Protocol):
+    """Builds images; level-based: ask for what should exist, look at what does."""
+
+    def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:
+        """Why a recipe with these needs cannot be built here, or None."""
+
+    def ensure(self, request: BuildRequest) -> None:
+        """Make sure a build of this name is under way or has ended. A second call with the same name does nothing."""
+
+    def builds(self) -> tuple[Build, ...]:
+        """All builds this builder knows, running and ended."""
+
+    def wait(self, seconds: float) -> bool:
+        """Block until some build has ended since the last call, at most `seconds`; say whether one has."""
+
+    def close(self) -> None:
+        """End every running build and free what it used."""
+
+
+class Clock(Protocol):
+    """Time, so that tests can say what time it is."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
