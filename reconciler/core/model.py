@@ -55,9 +55,7 @@ class Arch(StrEnum):
         """
         found = _SPELLINGS.get(text.strip().lower())
         if found is None:
-            raise ValueError(
-                f"unknown architecture {text!r}; known are " + ", ".join(a.value for a in cls)
-            )
+            raise ValueError(f"unknown architecture {text!r}; known are " + ", ".join(a.value for a in cls))
         return cls(found)
 
 
@@ -68,9 +66,7 @@ _MACHINE: Final = {
     Arch.S390X: "s390x",
 }
 _SPELLINGS: Final[dict[str, str]] = (
-    {a.value: a.value for a in Arch}
-    | {a.machine: a.value for a in Arch}
-    | {a.debian: a.value for a in Arch}
+    {a.value: a.value for a in Arch} | {a.machine: a.value for a in Arch} | {a.debian: a.value for a in Arch}
 )
 
 
@@ -123,7 +119,9 @@ class ImageRef:
         on the host that builds, so two machines could build from different images.
         """
         match = _REFERENCE.fullmatch(text)
-        if match is None or not ("." in match["host"] or ":" in match["host"] or match["host"] == "localhost"):
+        if match is None or not (
+            "." in match["host"] or ":" in match["host"] or match["host"] == "localhost"
+        ):
             raise ValueError(f"{text!r} is not a fully qualified image reference")
         tag, digest = match["tag"] or "", match["digest"] or ""
         return cls(f"{match['host']}/{match['path']}", tag or ("" if digest else "latest"), digest)
