@@ -1,0 +1,196 @@
+"""ReconcilerConfigs that are accepted, and ones that are refused."""
+
+from __future__ import annotations
+
+from tests.unit.documents.cases import Bad, Good, changed
+
+SETTINGS = """\
+apiVersion: reconciler.machineos.dev/v1alpha1
+kind: ReconcilerConfig
+source:
+  url: https://git.example.com/acme/machine-os.git
+  branch: main
+  path: clusters/east
+  interval: 60s
+instance: default
+writeBack: {branch: status}
+registry: {insecure: ["127.0.0.1:5000"], authFile: auth.json, caFile: /etc/ca.pem}
+builder: {type: local, concurrency: 2, storageDriver: vfs, timeout: 2h}
+cluster: {mode: none}
+architectures: [amd64, arm64]
+deliver: [commit]
+web: {listen: "127.0.0.1:8080"}
+"""
+
+_URL = "https://git.example.com/acme/machine-os.git"
+
+
+def _settings(name: str, old: str, new: str) -> Good:
+    return Good(name, changed(SETTINGS, old, new))
+
+
+GOOD_URLS = (
+    "https://git.example.com:8443/a/b.git",
+    "https://[::1]:8443/a",
+    "http://127.0.0.1:8080/a.git",
+    "http://localhost/a",
+    "http://[::1]:1/a",
+    "ssh://git@git.example.com:22/a/b.git",
+    "ssh://git.example.com/~user/a",
+    "git@git.example.com:acme/machine-os.git",
+    "git.example.com:/srv/git/a",
+    "file:///srv/git/a.git",
+    "file://localhost/srv/a",
+    "/srv/git/a.git",
+)
+BAD_URLS = (
+    "",
+    "-uexec",
+    "--upload-pack=touch x",
+    "ext::sh -c x",
+    "ext::x",
+    "host::path",
+    "git://git.example.com/a",
+    "ftp://git.example.com/a",
+    "http://git.example.com/a",
+    "http://127.0.0.1.example.com/a",
+    "https://user:secret@git.example.com/a",
+    "https://secret@git.example.com/a",
+    "https://git.example.com/a?token=secret",
+    "https://git.example.com/a#secret",
+    "https://git.example.com",
+    "https:///a",
+    "ssh://user:secret@git.example.com/a",
+    "ssh://-oProxyCommand=x/a",
+    "ssh://-x@git.example.com/a",
+    "ssh://git.example.com/-a",
+    "-x@git.example.com:a",
+    "git@-oProxyCommand=x:a",
+    "git@git.example.com:-a",
+    "git@git.example.com:",
+    "relative/path",
+    "../up",
+    "file://remote/a",
+    "file://relative",
+    "https://git.example.com/a b",
+    "/srv/a\\nb",
+)
+GOOD_BRANCHES = (
+    "main",
+    "release/4.20",
+    "a",
+    "a-b_c.d",
+    "@a",
+    "feature/é",
+    "a@b",
+    "headless",
+    "lock",
+    "a.lockx",
+)
+BAD_BRANCHES = (
+    "",
+    ".a",
+    "a/.b",
+    "a.lock",
+    "a.lock/b",
+    "a..b",
+    "a b",
+    "a~b",
+    "a^b",
+    "a:b",
+    "a?b",
+    "a*b",
+    "a[b",
+    "a\\\\b",
+    "/a",
+    "a/",
+    "a//b",
+    "a.",
+    "a@{b",
+    "@",
+    "-a",
+    "HEAD",
+    "a\\x7fb",
+    "a\\tb",
+)
+
+GOOD_SETTINGS = (
+    Good("as is", SETTINGS),
+    Good("smallest", SETTINGS[: SETTINGS.index("  branch")]),
+    *(_settings(f"url {url}", _URL, f'"{url}"') for url in GOOD_URLS),
+    *(_settings(f"branch {name}", "branch: main", f'branch: "{name}"') for name in GOOD_BRANCHES),
+    *(_settings(f"interval {text}", "60s", text) for text in ("1s", "5m", "1h", "999999999d")),
+    _settings("empty sections", "{branch: status}", "{}"),
+    _settings("overlay", "vfs", "overlay"),
+    _settings("insecure name", '"127.0.0.1:5000"', 'registry, registry.local, "[::1]:5000"'),
+    _settings("listen on IPv6", '"127.0.0.1:8080"', '"[::1]:0"'),
+    _settings("listen on a name", '"127.0.0.1:8080"', "localhost:65535"),
+)
+
+
+def _bad_settings(name: str, old: str, new: str, line: int, message: str, *, schema: bool = True) -> Bad:
+    return Bad(name, changed(SETTINGS, old, new), line, message, schema)
+
+
+BAD_SETTINGS = (
+    *(_bad_settings(f"url {url}", _URL, f'"{url}"', 4, "source.url ") for url in BAD_URLS),
+    *(
+        _bad_settings(f"branch {n}", "branch: main", f'branch: "{n}"', 5, "must be a branch name")
+        for n in BAD_BRANCHES
+    ),
+    *(
+        _bad_settings(f"interval {text}", "60s", f'"{text}"', 7, "must be a duration")
+        for text in ("", "0s", "1", "1.5h", "-1s", "1 s", "1w", "500ms", "1h30m", "1H", "1000000000s")
+    ),
+    _bad_settings(
+        "url with a bad port", _URL, "https://git.example.com:99999/a", 4, "is no URL", schema=False
+    ),
+    _bad_settings("url with port 0", _URL, "https://git.example.com:0/a", 4, "names port 0", schema=False),
+    _bad_settings(
+        "no source",
+        SETTINGS[SETTINGS.index("source") : SETTINGS.index("instance")],
+        "",
+        1,
+        "source is missing",
+    ),
+    _bad_settings("no url", f"  url: {_URL}\n", "", 3, "source.url is missing"),
+    _bad_settings("number for interval", "60s", "60", 7, "must be text, not the number 60"),
+    _bad_settings("path going up", "clusters/east", "../x", 6, "must be a relative folder"),
+    _bad_settings("instance", "instance: default", "instance: My_Instance", 8, "must be a DNS label"),
+    _bad_settings("long instance", "instance: default", f"instance: {'a' * 64}", 8, "must be a DNS label"),
+    _bad_settings("null section", "{branch: status}", "", 9, "writeBack must be a mapping, not empty (null)"),
+    _bad_settings("insecure url", '"127.0.0.1:5000"', '"http://a"', 10, "must be host or host:port"),
+    _bad_settings(
+        "insecure port", '"127.0.0.1:5000"', '"a:70000"', 10, "must be host or host:port", schema=False
+    ),
+    _bad_settings("insecure as text", '["127.0.0.1:5000"]', "a", 10, "must be a list"),
+    _bad_settings("empty file", "auth.json", "''", 10, "must be a path"),
+    _bad_settings("builder of a later release", "type: local", "type: job", 11, "must be local, not 'job'"),
+    _bad_settings("unknown builder", "type: local", "type: loca", 11, "must be local, not 'loca'"),
+    _bad_settings("no builds at once", "concurrency: 2", "concurrency: 0", 11, "must be from 1 to 64, not 0"),
+    _bad_settings("concurrency as text", "concurrency: 2", "concurrency: '2'", 11, "must be a whole number"),
+    _bad_settings(
+        "concurrency as flag", "concurrency: 2", "concurrency: true", 11, "must be a whole number, not true"
+    ),
+    _bad_settings(
+        "concurrency as fraction", "concurrency: 2", "concurrency: 2.5", 11, "must be a whole number"
+    ),
+    _bad_settings("unknown driver", "vfs", "btrfs", 11, "must be vfs or overlay, not 'btrfs'"),
+    _bad_settings(
+        "cluster of a later release", "mode: none", "mode: in-cluster", 12, "must be none, not 'in-cluster'"
+    ),
+    _bad_settings("no architectures", "[amd64, arm64]", "[]", 13, "must not be empty"),
+    _bad_settings("no delivery", "[commit]", "[]", 14, "must not be empty"),
+    _bad_settings("delivery twice", "[commit]", "[commit, commit]", 14, "names 'commit' twice"),
+    _bad_settings("delivery of a later release", "[commit]", "[machine-config]", 14, "must be commit"),
+    _bad_settings("listen without host", '"127.0.0.1:8080"', '":8080"', 15, "must be host:port"),
+    _bad_settings("listen without port", '"127.0.0.1:8080"', "localhost", 15, "must be host:port"),
+    _bad_settings(
+        "listen on no port", '"127.0.0.1:8080"', '"a:65536"', 15, "must be host:port", schema=False
+    ),
+    _bad_settings("web without address", '{listen: "127.0.0.1:8080"}', "{}", 15, "web.listen is missing"),
+    _bad_settings("unknown section", "web:", "wab:", 15, "wab is an unknown field"),
+    _bad_settings(
+        "unknown field", "storageDriver", "storagedriver", 11, "builder.storagedriver is an unknown field"
+    ),
+)
