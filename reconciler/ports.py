@@ -130,8 +130,10 @@ class Registry(Protocol):
 
 
 class Phase(StrEnum):
-    """Where a build stands."""
+    """Where a build stands, in MachineOSBuild's words."""
 
+    PENDING = "Prepared"
+    """It waits for its turn."""
     RUNNING = "Building"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
@@ -178,6 +180,11 @@ class Build:
     log: str = ""
     started: float = 0.0
     finished: float = 0.0
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen to it."""
+        return self.phase in (Phase.SUCCEEDED, Phase.FAILED)
 
 
 @dataclass(frozen=True, slots=True)

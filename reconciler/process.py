@@ -98,9 +98,13 @@ def run(
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a program and everything in its session, and reap it. Safe to repeat."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
+    """Kill a program and everything in its session, and reap it. Safe to repeat.
+
+    Once a program is reaped its number may belong to somebody else, so then nobody is killed.
+    """
+    if process.returncode is None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
         process.wait(timeout=10)
     for stream in (process.stdin, process.stdout, process.stderr):

@@ -71,10 +71,8 @@ class LocalBuilder:
                 name=request.name,
                 pool=request.pool,
                 arch=request.arch,
-                phase=Phase.RUNNING,
-                step="waiting for other builds",
+                phase=Phase.PENDING,
                 log=str(self._logs / f"{request.name}.log"),
-                started=self._clock.now(),
             )
             self._queue.append(request)
             if len(self._workers) < self._options.concurrency:
@@ -118,6 +116,9 @@ class LocalBuilder:
                     self._workers.discard(current_thread())
                     return
                 request = self._queue.popleft()
+                self._builds[request.name] = replace(
+                    self._builds[request.name], phase=Phase.RUNNING, started=self._clock.now()
+                )
             try:
                 verdict = self._carry_out(request)
             except Exception as error:  # a bug must not leave a build running for ever

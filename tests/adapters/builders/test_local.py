@@ -225,10 +225,10 @@ def test_builds_run_side_by_side_and_are_asked_for_once(bench: Bench, shell: She
         builder.ensure(recipe.request(bench.tree, name, bench.image("other")))
     until(lambda: len(running("86391")) == 2, "two sleeping steps")
     until(lambda: sum("RUN sleep" in build.step for build in builder.builds()) == 2, "two steps shown")
-    assert {build.name: build.step for build in builder.builds()} == {
-        "one": "STEP 2/2: RUN sleep 86391",
-        "two": "STEP 2/2: RUN sleep 86391",
-        "three": "waiting for other builds",
+    assert {build.name: (build.phase, build.step) for build in builder.builds()} == {
+        "one": (Phase.RUNNING, "STEP 2/2: RUN sleep 86391"),
+        "two": (Phase.RUNNING, "STEP 2/2: RUN sleep 86391"),
+        "three": (Phase.PENDING, ""),
     }
     assert not builder.wait(0)
     builder.close()

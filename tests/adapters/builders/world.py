@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import httpx
 
 from reconciler.core.model import Arch, Base, TreeEntry
-from reconciler.ports import Build, Builder, BuildRequest, Phase
+from reconciler.ports import Build, Builder, BuildRequest
 
 MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 INDEX = "application/vnd.oci.image.index.v1+json"
@@ -104,7 +104,7 @@ def ended(builder: Builder, *names: str) -> tuple[Build, ...]:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         found = {build.name: build for build in builder.builds() if build.name in names}
-        if all(build.phase is not Phase.RUNNING for build in found.values()):
+        if all(build.ended for build in found.values()):
             return tuple(found[name] for name in names)
         builder.wait(1.0)
     raise AssertionError(f"still running: {builder.builds()}")
