@@ -1,0 +1,196 @@
+"""Words for a decision: what changed and where, or why a change rebuilds nothing.
+
+Belongs here: comparing two definitions for people. Does not belong here: deciding; nothing in here is ever asked
+whether to build.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from reconciler.core.catalogue import Pool
+from reconciler.core.containerfile import Step
+from reconciler.core.inputs import Inputs
+from reconciler.core.model import Arch, Base, TreeEntry
+from reconciler.core.plan import Reason
+from reconciler.core.sources import Source
+
+_MOST = 20  # reasons per cell; a rewritten file needs no hundred of them
+_FEW = 4  # words that still read well in a table
+_WIDTH = 100  # characters of an instruction shown before and after
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of one image's definition: the pool it belongs to and the inputs found in it."""
+
+    pool: Pool
+    inputs: Inputs
+
+    @property
+    def source(self) -> Source | None:
+        """The Containerfile text that was read for this architecture."""
+        return self.pool.source(self.inputs.arch)
+
+
+def changes(before: Version, after: Version) -> tuple[Reason, ...]:
+    """What differs between two sets of inputs, most telling first. Empty exactly when the definitions are equal."""
+    if before.inputs.definition == after.inputs.definition:
+        return ()
+    reasons = [
+        *_steps(before.inputs.recipe.steps, after.inputs.recipe.steps),
+        *_files(before, after),
+    ]
+    if before.inputs.epoch != after.inputs.epoch:
+        definition = after.pool.definition
+        reasons.append(
+            Reason("refresh", "changed", "a refresh was asked for", definition.path, definition.line)
+        )
+    return tuple(reasons[:_MOST]) or (_difference(before, after),)
+
+
+def moved_bases(before: Iterable[Base], after: Iterable[Base]) -> tuple[Reason, ...]:
+    """Bases whose digest for this architecture is no longer the one that was built from."""
+    known = {base.ref: base.digest for base in before}
+    return tuple(
+        Reason("bases", "changed", f"base {base.ref} moved", before=known[base.ref], after=base.digest)
+        for base in after
+        if base.ref in known and known[base.ref] != base.digest
+    )
+
+
+def skipped(before: Version, after: Version, users: Mapping[str, Collection[Arch]]) -> tuple[Reason, ...]:
+    """For equal inputs: each edit to the definition's files, and why it rebuilds nothing here.
+
+    `users` says which architectures of the pool copy a context file.
+    """
+    reasons: list[Reason] = []
+    old, new = before.source, after.source
+    if old and new and old.text != new.text:
+        line = new.line + _first_difference(old.text, new.text)
+        reasons.append(Reason("recipe", "unchanged", _harmless(old.text, new.text), new.path, line))
+    elif old and new and old.path != new.path:
+        reasons.append(Reason("recipe", "unchanged", "moved, and the same", new.path, new.line))
+    used = {entry.path for entry in after.inputs.recipe.context}
+    own = {posixpath.basename(after.pool.definition.path)}
+    if new and not new.inline:
+        own.add(posixpath.basename(new.path))
+    for path, _ in _tree_changes(before.pool.context, after.pool.context):
+        if path in used or path in own:
+            continue
+        place = posixpath.join(after.pool.folder, path)
+        reasons.append(Reason("context", "unchanged", _elsewhere(path, users.get(path, ())), place))
+    return tuple(reasons[:_MOST])
+
+
+def _harmless(old: str, new: str) -> str:
+    """What kind of edit changed a text and not its meaning."""
+    if old.split() == new.split():
+        return "white space only"
+    if _without_comments(old) == _without_comments(new):
+        return "comment only"
+    return "no effect on this image"
+
+
+def _without_comments(text: str) -> list[list[str]]:
+    lines = (line.split() for line in text.splitlines())
+    return [words for words in lines if words and not words[0].startswith("#")]
+
+
+def _elsewhere(path: str, users: Collection[Arch]) -> str:
+    if users:
+        return (
+            f"only {', '.join(sorted(users))} copies it"
+            if len(users) == 1
+            else f"only copied for {', '.join(sorted(users))}"
+        )
+    suffix = path.removeprefix("Containerfile.")
+    if suffix != path and suffix in {arch.value for arch in Arch}:
+        return f"only {suffix} is built from it"
+    if path == "Containerfile":
+        return "not the text of this architecture"
+    return "not copied by any reachable stage"
+
+
+def _steps(before: tuple[Step, ...], after: tuple[Step, ...]) -> Iterator[Reason]:
+    matcher = SequenceMatcher(
+        None, [(s.keyword, s.text) for s in before], [(s.keyword, s.text) for s in after], autojunk=False
+    )
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if tag == "equal":
+            continue
+        olds, news = before[old_start:old_end], after[new_start:new_end]
+        for number in range(max(len(olds), len(news))):
+            old = olds[number] if number < len(olds) else None
+            new = news[number] if number < len(news) else None
+            step = new or old
+            assert step is not None
+            change = "changed" if old and new else "added" if new else "removed"
+            yield Reason(
+                "recipe",
+                change,
+                f"{step.keyword}: {_words(old, new)}",
+                step.path,
+                step.line,
+                _clip(old.text if old else ""),
+                _clip(new.text if new else ""),
+            )
+
+
+def _words(old: Step | None, new: Step | None) -> str:
+    """The words that differ between two texts of an instruction, when they are few; else that it changed."""
+    if old is None or new is None:
+        return f"{'added' if new else 'removed'}"
+    left, right = old.text.split(), new.text.split()
+    while left and right and left[0] == right[0]:
+        left, right = left[1:], right[1:]
+    while left and right and left[-1] == right[-1]:
+        left, right = left[:-1], right[:-1]
+    if len(left) > _FEW or len(right) > _FEW:
+        return "changed"
+    return f"{' '.join(left) or '(nothing)'} → {' '.join(right) or '(nothing)'}"
+
+
+def _files(before: Version, after: Version) -> Iterator[Reason]:
+    for path, change in _tree_changes(before.inputs.recipe.context, after.inputs.recipe.context):
+        yield Reason("context", change, f"file {change}", posixpath.join(after.pool.folder, path))
+
+
+def _tree_changes(before: Iterable[TreeEntry], after: Iterable[TreeEntry]) -> Iterator[tuple[str, str]]:
+    old = {entry.path: (entry.mode, entry.oid) for entry in before}
+    new = {entry.path: (entry.mode, entry.oid) for entry in after}
+    for path in sorted(old.keys() | new.keys()):
+        if old.get(path) != new.get(path):
+            yield path, "added" if path not in old else "removed" if path not in new else "changed"
+
+
+def _difference(before: Version, after: Version) -> Reason:
+    """Where the canonical forms differ although no instruction does: a last resort, so that no build is unexplained."""
+    from deepdiff import DeepDiff  # deepdiff takes longer to import than most plans take to make
+
+    found = DeepDiff(before.inputs.recipe.canonical, after.inputs.recipe.canonical).pretty().splitlines()
+    source = after.source
+    return Reason(
+        "recipe",
+        "changed",
+        _clip(found[0]) if found else "the canonical form changed",
+        source.path if source else after.pool.definition.path,
+        source.line if source else after.pool.definition.line,
+    )
+
+
+def _first_difference(before: str, after: str) -> int:
+    """Number of the first line, from 0, that is not the same."""
+    old, new = before.splitlines(), after.splitlines()
+    for number, (left, right) in enumerate(zip(old, new, strict=False)):
+        if left != right:
+            return number
+    return max(0, min(len(old), len(new) - 1))
+
+
+def _clip(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"

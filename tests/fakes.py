@@ -1,0 +1,219 @@
+"""Fakes of our own ports, in memory."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.core.catalogue import Snapshot, wanted
+from reconciler.core.inputs import digest_of
+from reconciler.core.model import Arch, Needs, TreeEntry
+from reconciler.errors import GitError, ReconcilerError, RegistryError
+from reconciler.ports import Build, BuildRequest, Cause, Manifest, Phase, Refusal
+
+Files = Mapping[str, bytes | str]
+"""Path → content; a `str` that begins with `->` is a symbolic link to the rest."""
+
+
+def oid_of(content: bytes) -> str:
+    """Git's id of a blob."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()  # noqa: S324  (Git's own hash)
+
+
+def entries(files: Files) -> tuple[TreeEntry, ...]:
+    """A tree as Git would list it."""
+    return tuple(
+        sorted(
+            TreeEntry(path, _mode(text), oid_of(_bytes(text)), len(_bytes(text)))
+            for path, text in files.items()
+        )
+    )
+
+
+def snapshot(files: Files, commit: str = "0" * 40) -> Snapshot:
+    """A commit as the core gets it."""
+    tree = entries(files)
+    blobs = {oid_of(_bytes(text)): _bytes(text) for text in files.values()}
+    return Snapshot(commit, tree, {oid: blobs[oid] for oid in wanted(tree)})
+
+
+def _mode(text: bytes | str) -> str:
+    return "120000" if isinstance(text, str) and text.startswith("->") else "100644"
+
+
+def _bytes(text: bytes | str) -> bytes:
+    return text.removeprefix("->").encode() if isinstance(text, str) else text
+
+
+@dataclass
+class FakeObjects:
+    """Implements `ports.Objects` over a straight line of commits, oldest first."""
+
+    commits: list[Files] = field(default_factory=list)
+    reads: int = 0
+
+    def add(self, files: Files) -> str:
+        """A commit on top; returns its id."""
+        self.commits.append(files)
+        return self.resolve(str(len(self.commits)))
+
+    def resolve(self, revision: str) -> str:
+        """Commits are numbered from 1."""
+        return f"{int(revision):040x}"
+
+    def _files(self, commit: str) -> Files:
+        number = int(commit, 16)
+        if not 1 <= number <= len(self.commits):
+            raise GitError(f"no commit {commit}")
+        return self.commits[number - 1]
+
+    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
+        """Entries below a folder."""
+        self.reads += 1
+        above = f"{under}/" if under else ""
+        files = {p.removeprefix(above): t for p, t in self._files(commit).items() if p.startswith(above)}
+        return entries(files)
+
+    def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """From any commit."""
+        known = {oid_of(_bytes(text)): _bytes(text) for files in self.commits for text in files.values()}
+        for oid in dict.fromkeys(oids):
+            yield oid, known[oid]
+
+    def committed_at(self, commit: str) -> int:
+        """A second per commit."""
+        return int(commit, 16)
+
+    def has(self, commit: str) -> bool:
+        """Whether it was added."""
+        return 1 <= int(commit, 16) <= len(self.commits)
+
+    def history(self, commit: str, path: str) -> tuple[str, ...]:
+        """Commits that changed a path, newest first."""
+        found, before = [], None
+        for number, files in enumerate(self.commits[: int(commit, 16)], 1):
+            if files.get(path) != before:
+                found.append(f"{number:040x}")
+            before = files.get(path)
+        return tuple(reversed(found))
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        """Along the line."""
+        return int(older, 16) <= int(newer, 16)
+
+
+@dataclass
+class FakeClock:
+    """Implements `ports.Clock`: time passes when somebody sleeps."""
+
+    time: float = 1_000_000.0
+
+    def now(self) -> float:
+        """What time it is."""
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.time += seconds
+
+
+@dataclass
+class FakeBuilder:
+    """Implements `ports.Builder`: builds run until the test ends them."""
+
+    clock: FakeClock = field(default_factory=FakeClock)
+    requests: dict[str, BuildRequest] = field(default_factory=dict)
+    known: dict[str, Build] = field(default_factory=dict)
+
+    def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:  # noqa: ARG002  (it builds everything)
+        """Nothing is refused."""
+        return None
+
+    def ensure(self, request: BuildRequest) -> None:
+        """Start it, once."""
+        if request.name not in self.requests:
+            self.requests[request.name] = request
+            self.known[request.name] = Build(request.name, request.pool, request.arch, Phase.RUNNING)
+
+    def end(self, name: str, cause: Cause | None = None) -> None:
+        """End a build, well or by a cause."""
+        phase = Phase.FAILED if cause else Phase.SUCCEEDED
+        request = self.requests[name]
+        self.known[name] = Build(
+            name, request.pool, request.arch, phase, cause=cause, finished=self.clock.now()
+        )
+
+    def builds(self) -> tuple[Build, ...]:
+        """All of them."""
+        return tuple(self.known.values())
+
+    def wait(self, seconds: float) -> bool:  # noqa: ARG002  (nothing ends by itself)
+        """Never waits."""
+        return False
+
+    def close(self) -> None:
+        """Nothing to free."""
+
+
+@dataclass
+class FakeRegistry:
+    """Implements `ports.Registry` over dictionaries; `error` is raised by every request when it is set."""
+
+    manifests: dict[tuple[str, str], Manifest] = field(default_factory=dict)
+    stored: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    error: ReconcilerError | None = None
+    requests: int = 0
+
+    def add(self, repository: str, tag: str, media_type: str, content: bytes) -> str:
+        """Store a manifest under a tag and its digest; returns the digest."""
+        manifest = Manifest(digest_of(content), media_type, content)
+        self.manifests[repository, tag] = self.manifests[repository, manifest.digest] = manifest
+        return manifest.digest
+
+    def add_blob(self, repository: str, content: bytes) -> str:
+        """Store a blob; returns its digest."""
+        self.stored[repository, digest_of(content)] = content
+        return digest_of(content)
+
+    def _ask(self) -> None:
+        self.requests += 1
+        if self.error:
+            raise self.error
+
+    def digest(self, repository: str, reference: str) -> str | None:
+        """Behind a reference."""
+        self._ask()
+        found = self.manifests.get((repository, reference))
+        return found.digest if found else None
+
+    def manifest(self, repository: str, reference: str) -> Manifest | None:
+        """As stored."""
+        self._ask()
+        return self.manifests.get((repository, reference))
+
+    def blob(self, repository: str, digest: str, limit: int) -> bytes:
+        """As stored."""
+        self._ask()
+        content = self.stored.get((repository, digest))
+        if content is None or len(content) > limit:
+            raise RegistryError(f"no blob {digest}")
+        return content
+
+    def has_blob(self, repository: str, digest: str) -> bool:
+        """Whether it is stored."""
+        self._ask()
+        return (repository, digest) in self.stored
+
+    def put(self, repository: str, reference: str, manifest: Manifest) -> None:
+        """Store."""
+        self._ask()
+        self.manifests[repository, reference] = self.manifests[repository, manifest.digest] = manifest
+
+    def copy(self, source: str, digest: str, target: str) -> None:
+        """Copy everything: contents are shared anyway."""
+        self._ask()
+        self.put(target, digest, self.manifests[source, digest])
+        for (repository, blob), content in list(self.stored.items()):
+            if repository == source:
+                self.stored[target, blob] = content
