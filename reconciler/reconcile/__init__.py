@@ -1,0 +1,1 @@
+"""One pass, through ports only: snapshot → observe → plan → apply → record."""

@@ -1,0 +1,138 @@
+"""One pass: snapshot → observe → plan → apply → record, and what it came to.
+
+Belongs here: the order of the steps. Does not belong here: when passes happen, waiting, printing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.core.catalogue import Pool
+from reconciler.core.model import Arch
+from reconciler.core.plan import Action, Plan
+from reconciler.core.status import PoolRecord
+from reconciler.errors import Fault, ReconcilerError
+from reconciler.ports import Registry
+from reconciler.reconcile.planning import Planning, World
+from reconciler.reconcile.work import Builds, Standing, Work
+from reconciler.reconcile.writing import Writing, Written
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a pass came to. `work` holds the cells that are not done."""
+
+    plan: Plan
+    work: Mapping[tuple[str, Arch], Work] = field(default_factory=dict)
+    written: Written = field(default_factory=Written)
+    warnings: tuple[Fault, ...] = ()
+    problems: tuple[ReconcilerError, ...] = ()
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether builds run or wait for their next attempt."""
+        return any(work.standing is not Standing.FAILED for work in self.work.values())
+
+    @property
+    def settled(self) -> bool:
+        """Whether another pass would find nothing left to do or to wait for."""
+        return not self.in_flight and not self.written.overtaken
+
+    @property
+    def sound(self) -> bool:
+        """Whether every image is what the commit asks for."""
+        return not (self.work or self.problems or self.plan.errors or self.plan.summary[Action.BLOCKED])
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something in the world that is not as recorded; `arch` is None where it concerns the whole pool."""
+
+    pool: str
+    arch: Arch | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What is recorded, what is wanted, and where the world drifted from the record."""
+
+    plan: Plan
+    records: Mapping[str, PoolRecord]
+    drifts: tuple[Drift, ...]
+    warnings: tuple[Fault, ...]
+    problems: tuple[ReconcilerError, ...]
+
+
+class Reconciler:
+    """Brings one repository's pools to what its branch says. Holds no state that a pass needs."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._builds = Builds(world.builder, world.clock)
+
+    def run_pass(
+        self, announce: Callable[[Plan], None] = lambda _: None, *, one_commit: bool = False
+    ) -> Result:
+        """Do what can be done now; never wait for a build. `announce` gets the plan before it is acted on.
+
+        With `one_commit` nothing is written back while builds are in flight, so that all of them share a commit.
+        Raises only what concerns the repository as a whole (GitUnavailable and its kin).
+        """
+        planning = self._observe()
+        announce(planning.plan)
+        work = self._apply(planning)
+        writing = Writing(self._world, planning)
+        ready = writing.publish()
+        held = one_commit and any(w.standing is not Standing.FAILED for w in work.values())
+        written = Written() if held else writing.record(ready)
+        problems = (*planning.problems, *writing.problems)
+        return Result(planning.plan, work, written, planning.warnings(), problems)
+
+    def look(self) -> Survey:
+        """What is recorded and what a pass would do, without doing anything."""
+        planning = self._observe()
+        problems = list(planning.problems)
+        drifts: list[Drift] = []
+        for name, pool in planning.pools().items():
+            record = planning.records.pools.get(name)
+            try:
+                drifts += drift(self._world.registry, pool, record) if record else ()
+            except ReconcilerError as error:
+                problems.append(error)
+        warnings = planning.warnings()
+        return Survey(planning.plan, planning.records.pools, tuple(drifts), warnings, tuple(problems))
+
+    def _observe(self) -> Planning:
+        return Planning(self._world, self._world.repository.fetch(self._world.place.branch))
+
+    def _apply(self, planning: Planning) -> dict[tuple[str, Arch], Work]:
+        """See to it that everything to be built is being built."""
+        pools = planning.pools()
+        return {
+            (planned.name, cell.arch): self._builds.ensure(
+                pools[planned.name], planning.targets[planned.name, cell.arch], planning.head
+            )
+            for planned in planning.plan.pools
+            for cell in planned.cells
+            if cell.action is Action.BUILD
+        }
+
+
+def drift(registry: Registry, pool: Pool, record: PoolRecord) -> Iterator[Drift]:
+    """Where the registry is not as a pool's record says. Raises RegistryUnavailable, RegistryError."""
+    if _is_gone(registry, record.image):
+        yield Drift(pool.name, None, f"the index {record.image} is gone")
+    for entry in record.architectures:
+        if _is_gone(registry, entry.image):
+            yield Drift(pool.name, entry.arch, f"the image {entry.image} is gone")
+    push, digest = pool.definition.push, record.image.partition("@")[2]
+    tagged = registry.digest(push.repository, push.tag)
+    if tagged != digest:
+        yield Drift(pool.name, None, f"{push} names {tagged or 'nothing'}, not {digest}")
+
+
+def _is_gone(registry: Registry, image: str) -> bool:
+    repository, _, digest = image.partition("@")
+    return registry.digest(repository, digest) is None

@@ -1,0 +1,148 @@
+"""Images that exist and may be reused: found by record, by tag and by history, believed by their own annotations.
+
+Belongs here: the rule that a record or a tag counts only if the image in the pool's own repository carries what the
+record says (DESIGN §5). Does not belong here: choosing among them (`core.plan`), or writing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from reconciler.core.catalogue import Pool
+from reconciler.core.index import Provenance, load, provenance
+from reconciler.core.inputs import ENGINE
+from reconciler.core.model import Arch
+from reconciler.core.names import arch_tag
+from reconciler.core.plan import Image, Target
+from reconciler.core.status import ArchRecord, PoolRecord
+from reconciler.errors import Fault, GitError, InvalidInput
+from reconciler.ports import Registry
+from reconciler.reconcile.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where records of a pool are found: the commit whose status files count, and the path of those."""
+
+    tip: str
+    status_path: str
+    head: str
+
+
+class Images:
+    """Looks for images of one pass. `warnings` collects what was not believed, for people."""
+
+    def __init__(self, registry: Registry, history: History) -> None:
+        self._registry = registry
+        self._history = history
+        self._known: dict[str, Provenance] = {}
+        self.warnings: list[Fault] = []
+
+    def provenance(self, image: str) -> Provenance:
+        """What a believed image was built from. Raises KeyError for an image that was not found here."""
+        return self._known[image]
+
+    def candidates(
+        self, pool: Pool, target: Target, record: PoolRecord | None, origin: Origin
+    ) -> Iterator[Image]:
+        """Images of this pool and architecture, most trusted first, each looked up only when asked for.
+
+        Raises RegistryUnavailable: when the registry cannot say, nobody may conclude that an image is missing.
+        """
+        if record:
+            yield from self._recorded(pool, record, target.arch, origin, quiet=False)
+        if target.input is not None:
+            repository = pool.definition.push.repository
+            yield from self._look(pool, repository, arch_tag(pool.name, target.arch, target.input), "tag")
+        for earlier in self._earlier(pool, origin):
+            yield from self._recorded(pool, earlier, target.arch, origin, quiet=True)
+
+    def _earlier(self, pool: Pool, origin: Origin) -> Iterator[PoolRecord]:
+        seen = set()
+        for record in self._history.earlier(origin.tip, origin.status_path, pool.name):
+            if record.image not in seen:
+                seen.add(record.image)
+                yield record
+
+    def _recorded(
+        self, pool: Pool, record: PoolRecord, arch: Arch, origin: Origin, *, quiet: bool
+    ) -> Iterator[Image]:
+        entry = next((e for e in record.architectures if e.arch == arch), None)
+        if entry is None:
+            return
+        repository, _, digest = entry.image.partition("@")
+        if not self._ours(pool, repository, entry, origin):
+            if not quiet:
+                self._doubt(pool, origin, arch, f"names {repository}, which this pool was never pushed to")
+            return
+        found = list(self._look(pool, repository, digest, "history" if quiet else "status"))
+        if not quiet:
+            if not found:
+                self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is not an image we built there")
+            elif difference := _difference(record, entry, self._known[entry.image]):
+                self._doubt(
+                    pool, origin, arch, f"gives another {difference} than the image itself, which is believed"
+                )
+        yield from found
+
+    def _ours(self, pool: Pool, repository: str, entry: ArchRecord, origin: Origin) -> bool:
+        """Whether the pool's images belong in `repository`: now, or (so that a changed push target copies instead of
+        building) as its definition said at the commit the image was built from, on this branch."""
+        if repository == pool.definition.push.repository:
+            return True
+        try:
+            if not self._history.objects.is_ancestor(entry.source_commit, origin.head):
+                return False
+        except GitError:
+            return False
+        then = self._history.pool(entry.source_commit, pool.name)
+        return then is not None and then.definition.push.repository == repository
+
+    def _look(self, pool: Pool, repository: str, reference: str, origin: str) -> Iterator[Image]:
+        manifest = self._registry.manifest(repository, reference)
+        found = provenance(load(manifest.content)) if manifest else None
+        if manifest is None or found is None:
+            return
+        image = f"{repository}@{manifest.digest}"
+        self._known[image] = found
+        if found.engine == ENGINE:
+            yield Image(image, found.definition, found.input, origin)
+            return
+        # Another engine's digests say nothing; its source commit, read by today's engine, does (DESIGN §4.5).
+        then = self._history.pool(found.source_commit, pool.name)
+        arch = self._arch_of(repository, manifest.content)
+        if then is None or arch is None:
+            return
+        try:
+            inputs = self._history.inputs(then, arch, found.epoch)
+        except InvalidInput:
+            return
+        yield Image(image, inputs.definition, inputs.input(found.bases), origin)
+
+    def _arch_of(self, repository: str, content: bytes) -> Arch | None:
+        config = load(self._registry.blob(repository, load(content)["config"]["digest"], 4 << 20))
+        try:
+            return Arch(str(config.get("architecture")))
+        except ValueError:
+            return None
+
+    def _doubt(self, pool: Pool, origin: Origin, arch: Arch, problem: str) -> None:
+        path = self._history.path(origin.status_path, f"{pool.name}.yaml")
+        fault = Fault(
+            path, 0, f"the record of {arch} {problem}", "status files are written by the reconciler only"
+        )
+        if fault not in self.warnings:
+            self.warnings.append(fault)
+
+
+def _difference(record: PoolRecord, entry: ArchRecord, found: Provenance) -> str:
+    """The first thing a record says otherwise than the image; digests compare within one engine only."""
+    pairs = [
+        ("sourceCommit", entry.source_commit, found.source_commit),
+        ("epoch", entry.epoch, found.epoch),
+        ("bases", tuple(sorted(entry.bases)), tuple(sorted(found.bases))),
+    ]
+    if record.engine == found.engine:
+        pairs += [("input", entry.input, found.input), ("definition", entry.definition, found.definition)]
+    return next((name for name, said, is_ in pairs if said != is_), "")

@@ -1,0 +1,218 @@
+"""The read-only half of a pass: what a commit asks for, what exists, and the plan that follows.
+
+Belongs here: one view of the world, taken once. Does not belong here: anything that changes it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reconciler.core.catalogue import Pool
+from reconciler.core.documents import BasePolicy
+from reconciler.core.epoch import slot
+from reconciler.core.explain import Version, moved_bases
+from reconciler.core.model import Arch
+from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
+from reconciler.core.status import PoolRecord
+from reconciler.errors import Disposition, Fault, GitError, ReconcilerError
+from reconciler.ports import Builder, Clock, Registry, Repository
+from reconciler.reconcile.bases import Bases
+from reconciler.reconcile.history import History
+from reconciler.reconcile.images import Images, Origin
+from reconciler.reconcile.preview import arch_record, build_reasons, copied_by, latest_epoch, reuse_reasons
+from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Which branch and folder are reconciled, and where the status goes."""
+
+    branch: str
+    write_branch: str
+    folder: str = ""
+    instance: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a pass works with: the ports, the repository's history, and where to look in it."""
+
+    repository: Repository
+    registry: Registry
+    builder: Builder
+    clock: Clock
+    history: History
+    place: Place
+    scope: Scope
+
+
+class Planning:
+    """The plan of one pass, and what it rests on.
+
+    `head` is the commit planned for, `tip` the one whose status files count; `targets` and `chosen` hold each cell's
+    target and, where one is reused, its image. `problems` are what could not be asked.
+    """
+
+    def __init__(self, world: World, head: str) -> None:
+        """Raises what concerns the repository as a whole: GitUnavailable and its kin."""
+        self._world = world
+        self.head = head
+        self.catalogue = world.history.catalogue(head)
+        self.tip = self._write_tip()
+        self.records = world.history.records(self.tip, self.status_path)
+        self.images = Images(world.registry, world.history)
+        self.targets: dict[tuple[str, Arch], Target] = {}
+        self.chosen: dict[tuple[str, Arch], Image] = {}
+        self.problems: list[ReconcilerError] = []
+        self._bases = Bases(world.registry)
+        self._origin = Origin(self.tip, self.status_path, head)
+        self.wanted = find(world.history, self.catalogue, self.records.pools, world.scope, self._epochs())
+        self.plan = self._plan()
+
+    @property
+    def status_path(self) -> str:
+        """Where status files lie, below the source folder."""
+        return self.catalogue.config.status_path
+
+    def pools(self) -> dict[str, Pool]:
+        """The pools that can be read, by name."""
+        return {wanted.name: wanted.pool for wanted in self.wanted if wanted.pool}
+
+    def record_path(self, pool: str) -> str:
+        """A pool's status file, as the whole repository names it."""
+        return self._world.history.path(self.status_path, f"{pool}.yaml")
+
+    def warnings(self) -> tuple[Fault, ...]:
+        """Status files that cannot be read, and records that were not believed."""
+        covers = self._world.scope.covers
+        broken = [f for name, faults in self.records.broken.items() if covers(name) for f in faults]
+        return tuple(dict.fromkeys((*broken, *self.images.warnings)))
+
+    def _write_tip(self) -> str:
+        """The commit whose status files count. A write-back branch that is not there yet starts at the head."""
+        place = self._world.place
+        if place.write_branch == place.branch:
+            return self.head
+        try:
+            return self._world.repository.fetch(place.write_branch)
+        except GitError as error:
+            if error.disposition is Disposition.RETRY:
+                raise
+            return self.head
+
+    def _epochs(self) -> Epochs:
+        """The epoch each pool had last: of its record, else of the last record it had; and the schedule's slot."""
+        now = slot(self.catalogue.config.refresh, self._world.clock.now())
+        epochs = {}
+        for pool in self.catalogue.pools:
+            record = self.records.pools.get(pool.name)
+            if record is None and (pool.definition.refresh or now):
+                earlier = self._world.history.earlier(self.tip, self.status_path, pool.name)
+                record = next(earlier, None)
+            epochs[pool.name] = latest_epoch(record)
+        return Epochs(epochs, now)
+
+    def _plan(self) -> Plan:
+        pools = []
+        for wanted in self.wanted:
+            try:
+                pools.append(self._pool(wanted))
+            except ReconcilerError as error:
+                self.problems.append(error)
+                pools.append(_unknown(wanted, error))
+        gone = self.records.pools.keys() - {t.name for t in self.wanted} if self.catalogue.clean else set()
+        ours = {n for n in gone if self.records.pools[n].instance == self._world.place.instance}
+        return Plan(
+            base=None,
+            head=self.head,
+            pools=tuple(pools),
+            removed=tuple(sorted(filter(self._world.scope.covers, ours))),
+            errors=tuple(sorted({*self.catalogue.faults, *(f for t in self.wanted for f in t.errors)})),
+        )
+
+    def _pool(self, wanted: PoolTargets) -> PoolPlan:
+        cells = []
+        for target in wanted.targets:
+            observed = self._observed(target, wanted.pool, wanted.record) if wanted.pool else target
+            self.targets[wanted.name, target.arch] = observed
+            cells.append(self._cell(wanted, observed))
+        asked = {target.arch for target in wanted.targets}
+        recorded = {entry.arch for entry in wanted.record.architectures} if wanted.record else set()
+        if wanted.pool and asked:
+            gone = Reason("architectures", "removed", "the pool no longer has it")
+            cells += [Cell(arch, Action.DROP, (gone,)) for arch in sorted(recorded - asked)]
+        return PoolPlan(wanted.name, wanted.path, tuple(cells), wanted.warnings)
+
+    def _observed(self, target: Target, pool: Pool, record: PoolRecord | None) -> Target:
+        """A target with its bases, or with what stands in the way."""
+        if target.inputs is None:
+            return target
+        instance = self._world.place.instance
+        if record and record.instance != instance:
+            problem = f"its status file belongs to instance {record.instance}, and this is {instance}"
+            reason = Reason("definition", "invalid", problem, self.record_path(pool.name))
+            return replace(target, obstacles=(*target.obstacles, reason))
+        entry = arch_record(record, target.arch)
+        locked = pool.definition.bases is BasePolicy.LOCKED
+        keep = entry.bases if locked and entry and entry.epoch == target.inputs.epoch else ()
+        return self._bases.resolve(target, keep)
+
+    def _cell(self, wanted: PoolTargets, target: Target) -> Cell:
+        pool = wanted.pool
+        if pool is None or target.inputs is None:
+            return Cell(target.arch, Action.BLOCKED, target.obstacles)
+        locked = pool.definition.bases is BasePolicy.LOCKED
+        known = target.bases is not None
+        candidates = self.images.candidates(pool, target, wanted.record, self._origin) if known else ()
+        action, image = decide(target, candidates, locked=locked)
+        if image is not None:
+            self.chosen[wanted.name, target.arch] = image
+        old, new = self._recorded(wanted, target.arch), Version(pool, target.inputs)
+        reasons = target.obstacles
+        if action is Action.REUSE:
+            reasons = reuse_reasons(old, new, image, copied_by(wanted.targets))
+        elif action is Action.BUILD:
+            action, reasons = self._to_build(wanted, target, old, new)
+        return Cell(
+            target.arch,
+            action,
+            reasons,
+            target.definition,
+            old.inputs.definition if old else None,
+            target.input,
+            image.image if image else None,
+        )
+
+    def _to_build(
+        self, wanted: PoolTargets, target: Target, old: Version | None, new: Version
+    ) -> tuple[Action, tuple[Reason, ...]]:
+        """Whether the builder can, and why it is to."""
+        refusal = self._world.builder.refusal(target.arch, new.inputs.recipe.needs)
+        if refusal:
+            hint = f" ({refusal.hint})" if refusal.hint else ""
+            place = (new.source.path, new.source.line) if new.source else ("", 0)
+            return Action.BLOCKED, (Reason("builder", "missing", refusal.message + hint, *place),)
+        entry = arch_record(wanted.record, target.arch)
+        moved = moved_bases(entry.bases, target.bases or ()) if entry else ()
+        return Action.BUILD, build_reasons(old, new, moved)
+
+    def _recorded(self, wanted: PoolTargets, arch: Arch) -> Version | None:
+        """What the recorded image was built from, read by today's engine."""
+        entry = arch_record(wanted.record, arch)
+        pool = self._world.history.pool(entry.source_commit, wanted.name) if entry else None
+        if entry is None or pool is None:
+            return None
+        try:
+            return Version(pool, self._world.history.inputs(pool, arch, entry.epoch))
+        except ReconcilerError:
+            return None
+
+
+def _unknown(wanted: PoolTargets, error: ReconcilerError) -> PoolPlan:
+    """A pool whose planning itself failed: nothing is concluded from what could not be asked."""
+    hint = f" ({error.hint})" if error.hint else ""
+    reason = Reason("image", "missing", error.message + hint)
+    cells = tuple(
+        Cell(t.arch, Action.BLOCKED, t.obstacles or (reason,), t.definition) for t in wanted.targets
+    )
+    return PoolPlan(wanted.name, wanted.path, cells, wanted.warnings)

@@ -1,0 +1,224 @@
+"""The plan of one commit against another, or against what is recorded: offline, from Git objects alone.
+
+Belongs here: what `reconciler plan` shows. Does not belong here: anything that needs a cluster, a secret or (unless
+bases are resolved on request) the network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from reconciler.core import explain
+from reconciler.core.documents import BasePolicy
+from reconciler.core.epoch import epoch_number
+from reconciler.core.explain import Version
+from reconciler.core.inputs import ENGINE, Inputs
+from reconciler.core.model import Arch
+from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
+from reconciler.core.status import ArchRecord, PoolRecord
+from reconciler.errors import GitError, InvalidInput
+from reconciler.reconcile.bases import Bases
+from reconciler.reconcile.history import History, Records
+from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
+
+
+def latest_epoch(record: PoolRecord | None) -> str:
+    """The newest epoch among a pool's images."""
+    return (
+        max((entry.epoch for entry in record.architectures), key=epoch_number, default="") if record else ""
+    )
+
+
+@dataclass
+class Preview:
+    """Makes a plan. `bases` is None for an offline plan."""
+
+    history: History
+    scope: Scope
+    bases: Bases | None = None
+
+    def plan(self, head: str, base: str | None = None) -> Plan:
+        """What `head` causes, compared with `base`, or with the status recorded at `head`.
+
+        Raises GitError when a commit is not here.
+        """
+        catalogue = self.history.catalogue(head)
+        records = self.history.records(head, catalogue.config.status_path)
+        epochs = {name: latest_epoch(self._last(head, name, records)) for name in self._names(head, records)}
+        before: dict[str, PoolTargets] = {}
+        if base is not None:
+            old = self.history.catalogue(base)
+            before = {t.name: t for t in find(self.history, old, records.pools, self.scope, Epochs(epochs))}
+            for name, was in before.items():
+                if was.pool:
+                    epochs[name] = Epochs(epochs).of(was.pool)
+        after = find(self.history, catalogue, records.pools, self.scope, Epochs(epochs), before)
+        known = {t.name for t in after}
+        recorded = records.pools.keys() if base is None else {n for n, t in before.items()}
+        gone = tuple(sorted(filter(self.scope.covers, recorded - known))) if catalogue.clean else ()
+        return Plan(
+            base=base,
+            head=head,
+            pools=tuple(self._pool(head, t, before.get(t.name), base) for t in after),
+            removed=gone,
+            errors=tuple(sorted({*catalogue.faults, *(f for t in after for f in t.errors)})),
+        )
+
+    def _names(self, head: str, records: Records) -> set[str]:
+        return {pool.name for pool in self.history.catalogue(head).pools} | records.pools.keys()
+
+    def _last(self, head: str, name: str, records: Records) -> PoolRecord | None:
+        """A pool's record, or the last one it had."""
+        status_path = self.history.catalogue(head).config.status_path
+        return records.pools.get(name) or next(self.history.earlier(head, status_path, name), None)
+
+    def _pool(self, head: str, after: PoolTargets, before: PoolTargets | None, base: str | None) -> PoolPlan:
+        cells = [self._cell(head, after, target, before, base) for target in after.targets]
+        wanted = {target.arch for target in after.targets}
+        former = before.targets if base is not None and before else ()
+        leaving = {t.arch for t in former} if base is not None else set()
+        if base is None and after.record:
+            leaving = {entry.arch for entry in after.record.architectures}
+        cells += [
+            Cell(arch, Action.DROP, (Reason("architectures", "removed", "the pool no longer has it"),))
+            for arch in sorted(leaving - wanted)
+            if wanted
+        ]
+        return PoolPlan(after.name, after.path, tuple(cells), after.warnings)
+
+    def _cell(
+        self,
+        head: str,
+        after: PoolTargets,
+        target: Target,
+        before: PoolTargets | None,
+        base: str | None,
+    ) -> Cell:
+        old = self._version_before(after, before, target.arch, base)
+        target = self._resolved(target)
+        locked = after.pool is not None and after.pool.definition.bases is BasePolicy.LOCKED
+        action, image = decide(target, self._images(head, after, target.arch, old, base), locked=locked)
+        return Cell(
+            target.arch,
+            action,
+            self._reasons(after, target, action, image, old),
+            target.definition,
+            old.inputs.definition if old else None,
+            target.input,
+            (image.image or None) if image else None,
+        )
+
+    def _resolved(self, target: Target) -> Target:
+        if self.bases is None or target.inputs is None:
+            return target
+        return self.bases.resolve(target)
+
+    def _version_before(
+        self, after: PoolTargets, before: PoolTargets | None, arch: Arch, base: str | None
+    ) -> Version | None:
+        """The version that this one is compared with."""
+        if base is not None:
+            was = next((t for t in before.targets if t.arch == arch), None) if before else None
+            return Version(before.pool, was.inputs) if before and before.pool and was and was.inputs else None
+        entry = arch_record(after.record, arch)
+        return self._version_at(entry, after.name) if entry else None
+
+    def _version_at(self, entry: ArchRecord, name: str) -> Version | None:
+        pool = self.history.pool(entry.source_commit, name)
+        inputs = self._inputs_of(entry, name)
+        return Version(pool, inputs) if pool and inputs else None
+
+    def _inputs_of(self, entry: ArchRecord, name: str) -> Inputs | None:
+        """A recorded image's source commit, canonicalised by today's engine."""
+        pool = self.history.pool(entry.source_commit, name)
+        try:
+            return self.history.inputs(pool, entry.arch, entry.epoch) if pool else None
+        except InvalidInput:
+            return None
+
+    def _images(
+        self, head: str, after: PoolTargets, arch: Arch, old: Version | None, base: str | None
+    ) -> Iterator[Image]:
+        recorded = arch_record(after.record, arch)
+        if base is not None and old is not None:
+            # What the base asks for is built, or is being built: this change does not cause it.
+            image = recorded.image if recorded and recorded.definition == old.inputs.definition else ""
+            resolved = recorded.bases if recorded and image else None
+            yield Image(
+                image,
+                old.inputs.definition,
+                old.inputs.input(resolved) if resolved is not None else None,
+                "base",
+            )
+        elif recorded and after.record:
+            yield from self._image(after.record, recorded, "status")
+        try:
+            status_path = self.history.catalogue(head).config.status_path
+            for record in self.history.earlier(head, status_path, after.name):
+                entry = arch_record(record, arch)
+                if entry:
+                    yield from self._image(record, entry, "history")
+        except GitError:
+            return  # a shallow clone has no history to reuse from
+
+    def _image(self, record: PoolRecord, entry: ArchRecord, origin: str) -> Iterator[Image]:
+        if record.engine == ENGINE:
+            yield Image(entry.image, entry.definition, entry.input, origin)
+            return
+        inputs = self._inputs_of(entry, record.pool)
+        if inputs:
+            yield Image(entry.image, inputs.definition, inputs.input(entry.bases), origin)
+
+    def _reasons(
+        self,
+        after: PoolTargets,
+        target: Target,
+        action: Action,
+        image: Image | None,
+        old: Version | None,
+    ) -> tuple[Reason, ...]:
+        if action is Action.BLOCKED or target.inputs is None or after.pool is None:
+            return target.obstacles
+        new = Version(after.pool, target.inputs)
+        if action is Action.REUSE:
+            return reuse_reasons(old, new, image, copied_by(after.targets))
+        entry = arch_record(after.record, target.arch)
+        moved = explain.moved_bases(entry.bases, target.bases) if entry and target.bases else ()
+        return build_reasons(old, new, moved)
+
+
+def arch_record(record: PoolRecord | None, arch: Arch) -> ArchRecord | None:
+    """A record's entry for one architecture."""
+    return next((e for e in record.architectures if e.arch == arch), None) if record else None
+
+
+def build_reasons(old: Version | None, new: Version, moved: tuple[Reason, ...] = ()) -> tuple[Reason, ...]:
+    """Why an image is built."""
+    source = new.source
+    place = (source.path, source.line) if source else (new.pool.definition.path, new.pool.definition.line)
+    if old is None:
+        return (Reason("image", "missing", "no image is recorded for it", *place),)
+    found = explain.changes(old, new) + moved
+    return found or (Reason("image", "missing", "its recorded image is gone or not believed", *place),)
+
+
+def reuse_reasons(
+    old: Version | None, new: Version, image: Image | None, users: Mapping[str, set[Arch]]
+) -> tuple[Reason, ...]:
+    """Why an image is not built, where the text changed; nothing to say where it did not."""
+    if old is None or image is None:
+        return ()
+    if old.inputs.definition == new.inputs.definition:
+        return explain.skipped(old, new, users)
+    again = Reason("image", "unchanged", "the same inputs were built before")
+    return (again, *(replace(reason, change="unchanged") for reason in explain.changes(old, new)))
+
+
+def copied_by(targets: Iterable[Target]) -> dict[str, set[Arch]]:
+    """Which architectures copy each context file."""
+    users: dict[str, set[Arch]] = {}
+    for target in targets:
+        for entry in target.inputs.recipe.context if target.inputs else ():
+            users.setdefault(entry.path, set()).add(target.arch)
+    return users

@@ -1,0 +1,91 @@
+"""From chosen images to one index: every child verified and kept, deterministic bytes, all or nothing.
+
+Belongs here: DESIGN §6.1. Does not belong here: which images are chosen, the Git commit, the final tag's timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reconciler.core.index import Child, index_bytes, load
+from reconciler.core.inputs import digest_of
+from reconciler.core.model import Arch
+from reconciler.core.names import keep_tag
+from reconciler.errors import RegistryError
+from reconciler.ports import OCI_INDEX, Manifest, Registry
+
+_CONFIG_LIMIT = 4 << 20
+
+
+def publish(registry: Registry, repository: str, images: Iterable[tuple[Arch, str]]) -> str:
+    """Put the index over `images` (`repository@digest` each) into `repository`; returns `repository@digest`.
+
+    Repeating it writes nothing. Raises RegistryError when a child is not what it should be: then no index is written.
+    """
+    children = [_child(registry, repository, arch, image) for arch, image in images]
+    for child in children:
+        _keep(registry, repository, child.digest)
+    content = index_bytes(children)
+    index = Manifest(digest_of(content), OCI_INDEX, content)
+    if registry.digest(repository, index.digest) is None:
+        registry.put(repository, index.digest, index)
+    _keep(registry, repository, index.digest)
+    return f"{repository}@{index.digest}"
+
+
+def move_tag(registry: Registry, repository: str, tag: str, image: str) -> bool:
+    """Let `tag` name the index `image`; says whether it had to be moved."""
+    digest = image.partition("@")[2]
+    if registry.digest(repository, tag) == digest:
+        return False
+    _tag(registry, repository, digest, tag)
+    return True
+
+
+def _child(registry: Registry, repository: str, arch: Arch, image: str) -> Child:
+    source, _, digest = image.partition("@")
+    if source != repository and registry.digest(repository, digest) is None:
+        registry.copy(source, digest, repository)
+    manifest = registry.manifest(repository, digest)
+    if manifest is None:
+        raise RegistryError(
+            f"{image} is gone from its registry", hint="the next pass looks again, and builds it"
+        )
+    described = load(manifest.content)
+    config_digest = _digest(described.get("config"))
+    config = load(registry.blob(repository, config_digest, _CONFIG_LIMIT))
+    found = config.get("architecture"), config.get("os")
+    if found != (arch.value, "linux"):
+        raise RegistryError(f"{image} is an image for {found[1]}/{found[0]}, not linux/{arch}")
+    # What has its own tag was checked before it got it, and the tag has kept its layers since.
+    kept = registry.digest(repository, keep_tag(digest)) == digest
+    for layer in () if kept else described.get("layers", ()):
+        if not registry.has_blob(repository, _digest(layer)):
+            raise RegistryError(f"{image} lacks its layer {_digest(layer)}")
+    variant = config.get("variant")
+    return Child(
+        arch,
+        digest,
+        manifest.media_type,
+        len(manifest.content),
+        variant if isinstance(variant, str) else "",
+    )
+
+
+def _digest(descriptor: object) -> str:
+    digest = descriptor.get("digest") if isinstance(descriptor, dict) else None
+    if not isinstance(digest, str):
+        raise RegistryError("an image manifest has a descriptor without a digest")
+    return digest
+
+
+def _keep(registry: Registry, repository: str, digest: str) -> None:
+    if registry.digest(repository, keep_tag(digest)) != digest:
+        _tag(registry, repository, digest, keep_tag(digest))
+
+
+def _tag(registry: Registry, repository: str, digest: str, tag: str) -> None:
+    manifest = registry.manifest(repository, digest)
+    if manifest is None:
+        raise RegistryError(f"{repository}@{digest} is gone from its registry")
+    registry.put(repository, tag, manifest)

@@ -1,0 +1,179 @@
+"""What a commit asks for: for each pool its architectures, epoch and inputs, or why they cannot be known.
+
+Belongs here: everything that the preview and the daemon must see alike, before the world comes in.
+Does not belong here: bases, images, nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from reconciler.core.catalogue import Catalogue, Pool
+from reconciler.core.epoch import next_epoch
+from reconciler.core.model import Arch
+from reconciler.core.plan import Reason, Target
+from reconciler.core.status import PoolRecord
+from reconciler.errors import Fault, InvalidInput
+from reconciler.reconcile.history import History
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTargets:
+    """One pool's targets. `pool` is None when its definition cannot be read; then every target is an obstacle."""
+
+    name: str
+    path: str
+    pool: Pool | None
+    record: PoolRecord | None
+    targets: tuple[Target, ...]
+    warnings: tuple[Fault, ...] = ()
+    errors: tuple[Fault, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which part of a commit is looked at: `architectures` overrides all definitions; `fallback` is used where
+    nothing in Git names any; no `pools` means all."""
+
+    architectures: tuple[Arch, ...] = ()
+    fallback: tuple[Arch, ...] = ()
+    pools: frozenset[str] = field(default_factory=frozenset)
+
+    def covers(self, pool: str) -> bool:
+        """Whether a pool is looked at."""
+        return not self.pools or pool in self.pools
+
+
+@dataclass(frozen=True, slots=True)
+class Epochs:
+    """The epoch that each pool had last, by name, and the slot of the repository's schedule ('' offline: schedules
+    are the world's)."""
+
+    last: Mapping[str, str]
+    slot: str = ""
+
+    def of(self, pool: Pool) -> str:
+        """The epoch that a pool's definition asks for."""
+        return next_epoch(self.last.get(pool.name, ""), pool.definition.refresh, self.slot)
+
+
+def find(
+    history: History,
+    catalogue: Catalogue,
+    records: Mapping[str, PoolRecord],
+    scope: Scope,
+    epochs: Epochs,
+    expected: Collection[str] = (),
+) -> list[PoolTargets]:
+    """The targets of every pool in scope, by name.
+
+    `expected` names pools, besides the recorded ones, that were there before: as long as a file cannot be read, it may
+    be the one that defines them.
+    """
+    found = []
+    sound = {pool.name: pool for pool in catalogue.pools}
+    names = sound.keys() | catalogue.broken.keys()
+    if catalogue.doubts:
+        names |= records.keys() | set(expected)
+    for name in sorted(filter(scope.covers, names)):
+        record = records.get(name)
+        doubts = catalogue.doubts_about(name)
+        pool = sound.get(name)
+        if pool is None or doubts:
+            faults = catalogue.broken.get(name, ()) + doubts
+            found.append(_obstructed(name, pool, record, faults, catalogue, scope))
+        else:
+            found.append(_targets(history, pool, record, catalogue, scope, epochs.of(pool)))
+    return found
+
+
+def architectures(
+    pool: Pool | None, record: PoolRecord | None, catalogue: Catalogue, scope: Scope
+) -> tuple[Arch, ...]:
+    """The architectures of a pool, in the enum's order: the override, else the definition's own, else the
+    repository's, else the daemon's, else those recorded. Empty when nobody says."""
+    recorded = tuple(entry.arch for entry in record.architectures) if record else ()
+    own = pool.definition.architectures if pool else None
+    chosen = scope.architectures or own or catalogue.config.architectures or scope.fallback or recorded
+    return tuple(arch for arch in Arch if arch in chosen)
+
+
+def _targets(
+    history: History,
+    pool: Pool,
+    record: PoolRecord | None,
+    catalogue: Catalogue,
+    scope: Scope,
+    epoch: str,
+) -> PoolTargets:
+    place = pool.definition.path, pool.definition.line
+    if pool.definition.suspended:
+        notice = Fault(*place, f"pool {pool.name} is suspended: nothing is built or published for it")
+        return PoolTargets(pool.name, place[0], pool, record, (), warnings=(notice,))
+    wanted = architectures(pool, record, catalogue, scope)
+    if not wanted:
+        fault = Fault(
+            *place,
+            f"nothing says which architectures pool {pool.name} has",
+            "name them in reconciler.yaml (architectures: [amd64, arm64]), in the annotation "
+            "reconciler.machineos.dev/architectures, or with --arch",
+        )
+        return PoolTargets(pool.name, place[0], pool, record, (), errors=(fault,))
+    targets, warnings, errors = [], set[Fault](), set[Fault]()
+    for arch in wanted:
+        try:
+            inputs = history.inputs(pool, arch, epoch)
+        except InvalidInput as error:
+            targets.append(Target(pool.name, arch, None, obstacles=obstacles(error.faults)))
+            errors |= set(error.faults)
+            continue
+        warnings |= set(inputs.recipe.warnings)
+        if inputs.recipe.uses_configs:
+            reason = Reason(
+                "machineConfig",
+                "missing",
+                "the stage `configs` is not supplied by this version; start from an image reference",
+                *_place(pool, arch),
+            )
+            errors.add(Fault(reason.path, reason.line, reason.message))
+            targets.append(Target(pool.name, arch, None, obstacles=(reason,)))
+            continue
+        targets.append(Target(pool.name, arch, inputs))
+    return PoolTargets(
+        pool.name, place[0], pool, record, tuple(targets), tuple(sorted(warnings)), tuple(sorted(errors))
+    )
+
+
+def _place(pool: Pool, arch: Arch) -> tuple[str, int]:
+    source = pool.source(arch)
+    return (source.path, source.line) if source else (pool.definition.path, pool.definition.line)
+
+
+def _obstructed(
+    name: str,
+    pool: Pool | None,
+    record: PoolRecord | None,
+    faults: tuple[Fault, ...],
+    catalogue: Catalogue,
+    scope: Scope,
+) -> PoolTargets:
+    reasons = obstacles(faults)
+    return PoolTargets(
+        name,
+        pool.definition.path if pool else faults[0].path,
+        None,
+        record,
+        tuple(
+            Target(name, arch, None, obstacles=reasons)
+            for arch in architectures(pool, record, catalogue, scope)
+        ),
+    )
+
+
+def obstacles(faults: Iterable[Fault]) -> tuple[Reason, ...]:
+    """Faults as reasons for not building."""
+    return tuple(
+        Reason("definition", "invalid", f.message + (f" ({f.hint})" if f.hint else ""), f.path, f.line)
+        for f in faults
+    )

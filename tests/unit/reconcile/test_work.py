@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+
+from reconciler.core.inputs import Inputs
+from reconciler.core.model import Arch, Base
+from reconciler.core.plan import Target
+from reconciler.ports import Cause
+from reconciler.reconcile.history import History
+from reconciler.reconcile.work import ATTEMPTS, Builds, Standing, Work
+from tests.fakes import FakeBuilder, FakeObjects
+from tests.unit.definitions import config, mosc
+
+BASE = Base("quay.io/os/base:1", "sha256:" + "b" * 64)
+FILES = {
+    "reconciler.yaml": config(),
+    "p/os.yaml": mosc("worker"),
+    "p/Containerfile": "FROM quay.io/os/base:1\nCOPY x /\n",
+    "p/x": "x",
+    "p/y": "nobody copies it",
+}
+
+
+class Bench:
+    """One target and a builder that the test drives."""
+
+    def __init__(self) -> None:
+        objects = FakeObjects()
+        self.commit = objects.add(FILES)
+        history = History(objects)
+        (self.pool,) = history.catalogue(self.commit).pools
+        self.target = Target("worker", Arch.ARM64, history.inputs(self.pool, Arch.ARM64, ""), (BASE,))
+        self.builder = FakeBuilder()
+        self.builds = Builds(self.builder, self.builder.clock)
+
+    def ensure(self) -> Work:
+        """Ask once."""
+        return self.builds.ensure(self.pool, self.target, self.commit)
+
+    def end(self, cause: Cause | None) -> None:
+        """End the latest attempt."""
+        self.builder.end(list(self.builder.requests)[-1], cause)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def test_asking_again_starts_nothing_more(bench: Bench) -> None:
+    assert bench.ensure().standing is Standing.BUILDING
+    assert bench.ensure().standing is Standing.BUILDING
+    assert len(bench.builder.requests) == 1
+
+
+def test_a_request_holds_the_files_that_the_digest_covers_and_no_other(bench: Bench) -> None:
+    bench.ensure()
+    (request,) = bench.builder.requests.values()
+    assert [entry.path for entry in request.context] == ["x"]
+    assert request.bases == (BASE,)
+    assert request.name.startswith("build-worker-arm64-")
+    assert request.name.endswith("-1")
+    assert request.image.startswith("registry.example.com/os/worker:worker-arm64-")
+    assert request.annotations["reconciler.machineos.dev/source-commit"] == bench.commit
+    assert request.annotations["reconciler.machineos.dev/input"] == bench.target.input
+
+
+def test_a_failure_of_the_definition_is_final(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(Cause.DEFINITION)
+    bench.builder.clock.sleep(1e6)
+    assert bench.ensure().standing is Standing.FAILED
+    assert len(bench.builder.requests) == 1
+
+
+def test_other_inputs_are_another_build(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(Cause.DEFINITION)
+    assert bench.target.inputs
+    other = Target("worker", Arch.ARM64, Inputs(bench.target.inputs.recipe, "n=1"), (BASE,))
+    assert bench.builds.ensure(bench.pool, other, bench.commit).standing is Standing.BUILDING
+
+
+def test_a_failure_of_the_infrastructure_backs_off_and_is_given_up_in_the_end(bench: Bench) -> None:
+    waits = []
+    for attempt in range(1, ATTEMPTS + 1):
+        assert bench.ensure().standing is Standing.BUILDING
+        bench.end(Cause.INFRASTRUCTURE)
+        assert list(bench.builder.requests)[-1].endswith(f"-{attempt}")
+        waited = 0
+        while bench.ensure().standing is Standing.WAITING:
+            bench.builder.clock.sleep(1)
+            waited += 1
+        waits.append(waited)
+    assert waits[0] < waits[1]
+    bench.builder.clock.sleep(1e6)
+    assert bench.ensure().standing is Standing.FAILED
+    assert len(bench.builder.requests) == ATTEMPTS
+
+
+def test_a_build_that_ended_well_and_left_no_image_is_made_again(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(None)
+    bench.builder.clock.sleep(60)
+    assert bench.ensure().standing is Standing.BUILDING
+    assert len(bench.builder.requests) == 2
