@@ -1,0 +1,1 @@
+"""One module per subcommand: options, help, and the call into the engine."""

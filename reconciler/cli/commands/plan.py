@@ -1,0 +1,99 @@
+"""`reconciler plan`."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from reconciler.cli import compose
+from reconciler.cli.output import Output
+from reconciler.core import render
+from reconciler.core.model import Arch
+from reconciler.core.plan import Action
+from reconciler.reconcile.bases import Bases
+from reconciler.reconcile.history import History
+from reconciler.reconcile.preview import Preview
+from reconciler.reconcile.targets import Scope
+
+
+class ArchType(click.ParamType[Arch]):
+    """An architecture in any known spelling."""
+
+    name = "arch"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> Arch:
+        """Read it, or say which spellings there are."""
+        try:
+            return Arch.parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  reconciler plan                                   what the daemon would do at HEAD
+  reconciler plan --base main --head HEAD           what this branch causes
+  reconciler plan --base HEAD~1 --output json --detailed-exitcode
+"""
+)
+@click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=".",
+    show_default=True,
+    help="Git repository, or a folder in one.",
+)
+@click.option("--base", metavar="REV", help="Compare with this revision instead of with the recorded status.")
+@click.option("--head", metavar="REV", default="HEAD", show_default=True, help="The revision to plan.")
+@click.option(
+    "--arch",
+    "architectures",
+    metavar="ARCH",
+    type=ArchType(),
+    multiple=True,
+    help="Only these architectures.",
+)
+@click.option("--pool", "pools", metavar="NAME", multiple=True, help="Only these pools.")
+@click.option("--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--resolve-bases", is_flag=True, help="Ask registries what base images are today (needs the network)."
+)
+@click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when something would be built.")
+@click.pass_context
+def plan(
+    ctx: click.Context,
+    repo: Path,
+    base: str | None,
+    head: str,
+    architectures: tuple[Arch, ...],
+    pools: tuple[str, ...],
+    form: str,
+    resolve_bases: bool,
+    detailed_exitcode: bool,
+) -> None:
+    """Show what will be rebuilt, and why. Offline, unless --resolve-bases is given; nothing is changed.
+
+    Exit status: 0 a plan was made; 1 an error, or a definition has faults; 2 with --detailed-exitcode, something would
+    be built.
+    """
+    output = Output()
+    objects, folder = compose.local_repository(repo)
+    with ExitStack() as stack:
+        bases = Bases(stack.enter_context(compose.default_registry())) if resolve_bases else None
+        preview = Preview(History(objects, folder), Scope(architectures, pools=frozenset(pools)), bases)
+        made = preview.plan(objects.resolve(head), objects.resolve(base) if base is not None else None)
+    unknown = sorted(set(pools) - {p.name for p in made.pools} - set(made.removed))
+    if form == "json":
+        click.echo(json.dumps(render.document(made), indent=2, sort_keys=True, ensure_ascii=False))
+    else:
+        output.plan(made)
+    for name in unknown:
+        output.note(f"no pool named {name} in {head}", style="yellow")
+    if made.errors or unknown:
+        ctx.exit(1)
+    if detailed_exitcode and made.summary[Action.BUILD]:
+        ctx.exit(2)
