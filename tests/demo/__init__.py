@@ -1,0 +1,1 @@
+"""`make demo`: the whole story on this machine, with a real registry, a real repository and real builds."""
