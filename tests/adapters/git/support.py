@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -112,6 +113,14 @@ def processes_with(text: str) -> list[str]:
         if text in line and int(path.parent.name) != os.getpid():
             found.append(line)
     return found
+
+
+def gone(text: str) -> bool:
+    """Whether no command line contains `text`, after giving what was just killed a moment to disappear."""
+    until = time.monotonic() + 5
+    while processes_with(text) and time.monotonic() < until:
+        time.sleep(0.02)
+    return not processes_with(text)
 
 
 class GitHttp(BaseHTTPRequestHandler):

@@ -13,7 +13,7 @@ from reconciler.adapters.git.command import Git, scrub
 from reconciler.adapters.git.mirror import Mirror
 from reconciler.adapters.git.objects import LocalObjects
 from reconciler.errors import GitError, GitUnavailable, Timeout, ToolMissing
-from tests.adapters.git.support import clone_of, commit, git, hook, processes_with
+from tests.adapters.git.support import clone_of, commit, git, gone, hook, processes_with
 
 
 def test_scrub_takes_what_steers_git_and_leaves_the_rest() -> None:
@@ -85,7 +85,7 @@ def test_a_server_that_never_answers_costs_the_time_limit_and_no_process(tmp_pat
         assert caught.value.hint
         with pytest.raises(GitUnavailable):
             mirror.fetch("main")
-    assert processes_with(f":{port}/os.git") == []
+    assert gone(f":{port}/os.git")
 
 
 def test_a_stalled_local_git_is_ended_with_all_it_started(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_stalled_local_git_is_ended_with_all_it_started(tmp_path: Path) -> Non
         stalled.run("stall")
     with pytest.raises(Timeout), stalled.stream("stall") as output:
         output.line()
-    assert processes_with(marker) == []
+    assert gone(marker)
 
 
 @pytest.mark.parametrize("limit", [3, 100])

@@ -11,7 +11,7 @@ import pytest
 from reconciler.adapters.git.mirror import Mirror
 from reconciler.errors import GitUnavailable
 from reconciler.ports import PushOutcome, PushResult
-from tests.adapters.git.support import commit, git, hook, http_server, processes_with, remote_with
+from tests.adapters.git.support import commit, git, gone, hook, http_server, remote_with
 
 
 @pytest.fixture
@@ -177,7 +177,7 @@ def test_a_server_that_stalls_on_a_push(tmp_path: Path) -> None:
     hasty = Mirror(f"{address}/{server.name}", tmp_path / "cache", timeout=0.8)
     with socket.create_server(("127.0.0.1", port)), pytest.raises(GitUnavailable, match="did not answer"):
         hasty.push("main", made)
-    assert processes_with(f":{port}/") == []
+    assert gone(f":{port}/")
 
 
 def test_many_pushers_at_once_lose_nothing(server: Path, tmp_path: Path) -> None:
