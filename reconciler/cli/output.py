@@ -49,6 +49,8 @@ class Output:
         if header:
             table = Table(*header, box=None, padding=(0, 2, 0, 0), header_style="bold")
         lines = [[Text(cell, style=STYLES.get(cell, "")) for cell in row] for row in rows]
+        if not lines:
+            return
         for line in lines:
             table.add_row(*line)
         if self.out.is_terminal:

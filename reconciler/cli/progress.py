@@ -45,7 +45,7 @@ class Progress:
             self._live.update(_table(ordered))
             return
         for build in ordered:
-            if self._seen.get(build.name) is not build.phase:
+            if build.phase is not Phase.PENDING and self._seen.get(build.name) is not build.phase:
                 self._seen[build.name] = build.phase
                 self._output.note(_line(build), style="")
 

@@ -78,8 +78,10 @@ class Images:
             return
         found = list(self._look(pool, repository, digest, "history" if quiet else "status"))
         if not quiet:
-            if not found:
-                self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is not an image we built there")
+            if not found and self._registry.digest(repository, digest) is None:
+                self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is gone from {repository}")
+            elif not found:
+                self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is not an image we built")
             elif difference := _difference(record, entry, self._known[entry.image]):
                 self._doubt(
                     pool, origin, arch, f"gives another {difference} than the image itself, which is believed"
@@ -129,9 +131,8 @@ class Images:
 
     def _doubt(self, pool: Pool, origin: Origin, arch: Arch, problem: str) -> None:
         path = self._history.path(origin.status_path, f"{pool.name}.yaml")
-        fault = Fault(
-            path, 0, f"the record of {arch} {problem}", "status files are written by the reconciler only"
-        )
+        hint = "what the images themselves say is believed, and the file is put right"
+        fault = Fault(path, 0, f"the record of {arch} {problem}", hint)
         if fault not in self.warnings:
             self.warnings.append(fault)
 

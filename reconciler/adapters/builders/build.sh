@@ -86,13 +86,15 @@ fi
 say "building $BUILD_IMAGE"
 mkfifo "$TMPDIR/output"
 tail -c 16384 <"$TMPDIR/output" >"$TMPDIR/tail" &
+keeper=$!
 {
     tool build --isolation "$BUILD_ISOLATION" --platform "linux/$BUILD_ARCH" --format oci \
         --pull=never --layers=false --timestamp 0 --identity-label=false \
         --ignorefile "$BUILD_IGNOREFILE" --iidfile "$TMPDIR/image" "$@" \
         --file "$BUILD_CONTAINERFILE" "$BUILD_CONTEXT" || echo $? >"$TMPDIR/status"
 } 2>&1 | tee "$TMPDIR/output"
-wait
+# On a full disk the words that would tell cannot be kept either, and then their loss tells.
+wait "$keeper" || fail 22 "no space left on device"
 
 ended() { tail -n 15 "$TMPDIR/tail" | grep -Eqi "$1"; }
 if [ -e "$TMPDIR/status" ]; then
@@ -101,6 +103,7 @@ if [ -e "$TMPDIR/status" ]; then
     { [ -n "$status" ] && [ -s "$TMPDIR/tail" ] && head -c 65536 /dev/zero >"$TMPDIR/probe"; } ||
         fail 22 "no space left on device"
     ended 'no space left on device|disk quota exceeded' && fail 22 "no space left on device"
+    head -c 1048576 /dev/zero >"$TMPDIR/probe" || fail 22 "no space left on device"
     [ "$status" -lt 128 ] || fail 22 "buildah was killed"
     ended 'cannot allocate memory|exit status 137|signal: killed' && fail 22 "out of memory, or killed"
     ended 'setting supplemental groups|setting "RLIMIT_' && fail 20 "this machine does not let buildah run programs"
