@@ -54,7 +54,7 @@ def reconciler(config: Path, wrap: Callable[[Any], Any] = lambda adapter: adapte
     clock = SystemClock()
     with ExitStack() as stack:
         repository = Mirror(settings.source.url, cache / "mirrors")
-        registry = stack.enter_context(_registry(settings, config.parent, clock))
+        registries = stack.enter_context(_registry(settings, config.parent, clock))
         options = LocalOptions(
             directory=cache / "builds",
             env=_build_environment(),
@@ -71,7 +71,7 @@ def reconciler(config: Path, wrap: Callable[[Any], Any] = lambda adapter: adapte
         )
         world = World(
             repository=wrap(repository),
-            registry=wrap(registry),
+            registry=wrap(registries),
             builder=wrap(builder),
             clock=clock,
             history=History(repository, place.folder),
@@ -105,9 +105,11 @@ def working_files(path: Path) -> tuple[Objects, str]:
     return objects, objects.resolve("HEAD")
 
 
-def default_registry() -> HttpRegistry:
-    """Registries with the credentials that this user has for other container tools."""
-    return HttpRegistry(SystemClock(), auth_file=_default_auth_file())
+def registry(config: Path | None) -> HttpRegistry:
+    """Registries as a configuration file says, or else with what this user has for other container tools."""
+    if config is None:
+        return HttpRegistry(SystemClock(), auth_file=_default_auth_file())
+    return _registry(load(config), config.parent, SystemClock())
 
 
 def cache_folder() -> Path:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from reconciler.core.names import keep_tag
 from tests.e2e.conftest import write_pool
@@ -50,7 +52,10 @@ def test_the_first_commit_builds_everything_and_a_second_run_changes_nothing(sta
     assert again.status == 0
     assert "0 built, 10 reused, nothing to write." in again.out
     assert (stage.tip(), stage.pushed_images()) == (tip, pushes)
-    assert stage.reconciler("status", "--config", str(stage.config)).status == 0
+    status = stage.reconciler("status", "--config", str(stage.config), "--output", "json")
+    assert status.status == 0
+    schema = json.loads((Path(__file__).parents[2] / "schemas/status.json").read_text())
+    Draft202012Validator(schema).validate(json.loads(status.out))
 
 
 def test_only_what_changed_is_built(stage: Stage, definitions: Path) -> None:
@@ -200,6 +205,12 @@ def test_a_moved_base_rebuilds_and_an_equal_one_does_not(
     said = stage.once()
     assert said.status == 0, said
     assert "os/base:1 moved" in said.out
+    plan = ["plan", "--repo", str(stage.bare), "--resolve-bases", "--config", str(stage.config)]
+    assert "0 of 2 images" in stage.reconciler(*plan).out
+    stage.build_base()
+    moved = stage.reconciler(*plan).out
+    assert "2 of 2 images" in moved
+    assert "os/base:1 moved" in moved
     assert not set(index_of(stage, "worker").values()) & set(before.values())
     assert len(builds(stage)) == count + 2
 

@@ -62,6 +62,11 @@ Examples:
 @click.option(
     "--resolve-bases", is_flag=True, help="Ask registries what base images are today (needs the network)."
 )
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --resolve-bases: the configuration whose registry settings are used.",
+)
 @click.option("--detailed-exitcode", is_flag=True, help="Exit 2 when something would be built.")
 @click.pass_context
 def plan(
@@ -73,6 +78,7 @@ def plan(
     pools: tuple[str, ...],
     form: str,
     resolve_bases: bool,
+    config: Path | None,
     detailed_exitcode: bool,
 ) -> None:
     """Show what will be rebuilt, and why. Offline, unless --resolve-bases is given; nothing is changed.
@@ -83,7 +89,7 @@ def plan(
     output = Output()
     objects, folder = compose.local_repository(repo)
     with ExitStack() as stack:
-        bases = Bases(stack.enter_context(compose.default_registry())) if resolve_bases else None
+        bases = Bases(stack.enter_context(compose.registry(config))) if resolve_bases else None
         preview = Preview(History(objects, folder), Scope(architectures, pools=frozenset(pools)), bases)
         made = preview.plan(objects.resolve(head), objects.resolve(base) if base is not None else None)
     unknown = sorted(set(pools) - {p.name for p in made.pools} - set(made.removed))
