@@ -7,12 +7,13 @@ Every method may raise the `ReconcilerError`s its docstring names, and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from reconciler.core.model import Arch, Base, Needs, TreeEntry
+from reconciler.core.shell import Dialect
 
 
 class Objects(Protocol):
@@ -41,6 +42,16 @@ class Objects(Protocol):
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether `newer` contains `older`."""
+
+
+class Kept(Protocol):
+    """Keeps bytes between runs of the same code. They may vanish at any time: they are never needed, only quicker."""
+
+    def get(self, keys: Collection[str]) -> Mapping[str, bytes]:
+        """What is kept of these keys."""
+
+    def put(self, values: Mapping[str, bytes]) -> None:
+        """Keep values; failing to is no error."""
 
 
 class PushOutcome(StrEnum):
@@ -125,6 +136,9 @@ class Registry(Protocol):
     def put(self, repository: str, reference: str, manifest: Manifest) -> None:
         """Store a manifest under a tag or under its digest, and verify by reading back."""
 
+    def tags(self, repository: str) -> tuple[str, ...]:
+        """The tags of a repository, as many as it is reasonable to ask for; none when it does not exist."""
+
     def copy(self, source: str, digest: str, target: str) -> None:
         """Copy a single image (its blobs by mount where the registry can, else streamed) between repositories."""
 
@@ -167,7 +181,8 @@ class BuildRequest:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """What a builder says about one build. `digest` is a hint: the registry is asked. Times in epoch seconds."""
+    """What a builder says about one build. `digest` is a hint: the registry is asked. Times in epoch seconds.
+    `annotations` are those of its request: they say what it builds from, to an engine with other digests too."""
 
     name: str
     pool: str
@@ -180,6 +195,7 @@ class Build:
     log: str = ""
     started: float = 0.0
     finished: float = 0.0
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -222,3 +238,13 @@ class Clock(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+
+
+class ShellParser(Protocol):
+    """Parses shell text."""
+
+    def tree(self, text: str, dialect: Dialect) -> object | None:
+        """The text's syntax tree as shfmt's typed JSON; None when it is no program of that dialect.
+
+        Raises ToolMissing.
+        """

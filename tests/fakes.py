@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.core.catalogue import Snapshot, wanted
+from reconciler.core.catalogue import Snapshot, documents
 from reconciler.core.inputs import digest_of
 from reconciler.core.model import Arch, Needs, TreeEntry
 from reconciler.errors import GitError, ReconcilerError, RegistryError
-from reconciler.ports import Build, BuildRequest, Cause, Manifest, Phase, Refusal
+from reconciler.ports import Build, BuildRequest, Cause, Manifest, Phase, PushOutcome, PushResult, Refusal
 
 Files = Mapping[str, bytes | str]
 """Path → content; a `str` that begins with `->` is a symbolic link to the rest."""
@@ -34,8 +34,13 @@ def entries(files: Files) -> tuple[TreeEntry, ...]:
 def snapshot(files: Files, commit: str = "0" * 40) -> Snapshot:
     """A commit as the core gets it."""
     tree = entries(files)
-    blobs = {oid_of(_bytes(text)): _bytes(text) for text in files.values()}
-    return Snapshot(commit, tree, {oid: blobs[oid] for oid in wanted(tree)})
+    contents = blobs(files)
+    return Snapshot(commit, tree, {e.oid: contents[e.oid] for e in documents(tree)})
+
+
+def blobs(files: Files) -> dict[str, bytes]:
+    """All contents by object id."""
+    return {oid_of(_bytes(text)): _bytes(text) for text in files.values()}
 
 
 def _mode(text: bytes | str) -> str:
@@ -104,6 +109,35 @@ class FakeObjects:
 
 
 @dataclass
+class FakeRepository(FakeObjects):
+    """Implements `ports.Repository` over the same line of commits, which is its only branch."""
+
+    def head(self, branch: str) -> str:  # noqa: ARG002  (there is one)
+        """The latest commit."""
+        return self.resolve(str(len(self.commits)))
+
+    def fetch(self, branch: str) -> str:
+        """All is here."""
+        return self.head(branch)
+
+    def commit(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:  # noqa: ARG002
+        """Written, and not on the branch yet."""
+        files = dict(self._files(parent))
+        for path, content in changes.items():
+            if content is None:
+                files.pop(path, None)
+            else:
+                files[path] = content
+        self.pending = files
+        return f"{len(self.commits) + 1:040x}"
+
+    def push(self, branch: str, commit: str) -> PushResult:  # noqa: ARG002
+        """Put the written commit on top."""
+        self.add(self.pending)
+        return PushResult(PushOutcome.DONE)
+
+
+@dataclass
 class FakeClock:
     """Implements `ports.Clock`: time passes when somebody sleeps."""
 
@@ -134,7 +168,9 @@ class FakeBuilder:
         """Start it, once."""
         if request.name not in self.requests:
             self.requests[request.name] = request
-            self.known[request.name] = Build(request.name, request.pool, request.arch, Phase.RUNNING)
+            self.known[request.name] = Build(
+                request.name, request.pool, request.arch, Phase.RUNNING, annotations=request.annotations
+            )
 
     def end(self, name: str, cause: Cause | None = None) -> None:
         """End a build, well or by a cause."""
@@ -204,6 +240,11 @@ class FakeRegistry:
         """Whether it is stored."""
         self._ask()
         return (repository, digest) in self.stored
+
+    def tags(self, repository: str) -> tuple[str, ...]:
+        """All of them."""
+        self._ask()
+        return tuple(sorted(t for r, t in self.manifests if r == repository and not t.startswith("sha256:")))
 
     def put(self, repository: str, reference: str, manifest: Manifest) -> None:
         """Store."""

@@ -45,22 +45,19 @@ class Output:
 
     def table(self, rows: Iterable[Sequence[str]], header: Sequence[str] = ()) -> None:
         """Aligned columns; a cell that is an action has its colour."""
+        lines = [list(row) for row in rows]
+        if not lines:
+            return
+        if not self.out.is_terminal:
+            sys.stdout.write(_aligned([list(header), *lines] if header else lines))
+            sys.stdout.flush()
+            return
         table = Table.grid(padding=(0, 2, 0, 0))
         if header:
             table = Table(*header, box=None, padding=(0, 2, 0, 0), header_style="bold")
-        lines = [[Text(cell, style=STYLES.get(cell, "")) for cell in row] for row in rows]
-        if not lines:
-            return
         for line in lines:
-            table.add_row(*line)
-        if self.out.is_terminal:
-            self.out.print(table)
-            return
-        with self.out.capture() as capture:
-            self.out.print(table)
-        for text in capture.get().splitlines():
-            sys.stdout.write(text.rstrip() + "\n")
-        sys.stdout.flush()
+            table.add_row(*(Text(cell, style=STYLES.get(cell, "")) for cell in line))
+        self.out.print(table)
 
     def say(self, text: str, style: str = "") -> None:
         """One line of result."""
@@ -89,6 +86,15 @@ class Output:
         self.err.print(Text.assemble(("error", "bold red"), f": {error.message}"), soft_wrap=True)
         if error.hint:
             self.err.print(Text(f"    {error.hint}", style="dim"), soft_wrap=True)
+
+
+def _aligned(lines: list[list[str]]) -> str:
+    """Columns for programs and files: nothing is wrapped or cut, however long, and no blanks end a line."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    padded = (
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+    )
+    return "".join(text.rstrip() + "\n" for text in padded)
 
 
 def _console(*, stderr: bool) -> Console:

@@ -10,90 +10,38 @@ import posixpath
 from bisect import bisect_left
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from operator import attrgetter
+from types import MappingProxyType
 from typing import Final
 
 from reconciler.core import yaml
-from reconciler.core.containerfile import ContextTree, IgnoreRules, effective_ignore
 from reconciler.core.documents import (
     MachineOSConfig,
+    Probes,
     RepositoryConfig,
     read_machine_os_config,
     read_repository_config,
 )
 from reconciler.core.globs import matches
 from reconciler.core.model import GROUP, Arch, TreeEntry
+from reconciler.core.pool import TEXT_LIMIT, Pool
 from reconciler.core.sources import Source, find_sources, is_containerfile
 from reconciler.errors import Fault, InvalidInput
 
 CONFIG_PATH: Final = "reconciler.yaml"
 _YAML: Final = (".yaml", ".yml")
-_TEXT_LIMIT: Final = 1 << 20
-_LINK_LIMIT: Final = 4096  # PATH_MAX
-_LFS_SIZES: Final = range(100, 1025)  # the specification caps a pointer at 1024 bytes
-_LFS_MARK: Final = b"version https://git-lfs.github.com/spec/"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A commit's tree, with the bytes of the blobs that `wanted` named, by object id."""
+    """A commit's tree, with the bytes of the documents that `documents` named, by object id. Those of files whose
+    reading is known already may be left out."""
 
     commit: str
     entries: tuple[TreeEntry, ...]
     blobs: Mapping[str, bytes]
-
-
-@dataclass(frozen=True, slots=True)
-class Pool:
-    """A sound definition with everything that belongs to it. `folder` is '' for the root."""
-
-    definition: MachineOSConfig
-    folder: str
-    sources: Mapping[Arch | None, Source]
-    context: tuple[TreeEntry, ...]
-    snapshot: Snapshot
-
-    @property
-    def name(self) -> str:
-        """The MachineConfigPool's name."""
-        return self.definition.pool
-
-    def source(self, arch: Arch) -> Source | None:
-        """The text that is built for an architecture: its own, else the one for all."""
-        return self.sources.get(arch) or self.sources.get(None)
-
-    def ignore_file(self, arch: Arch) -> tuple[str, str]:
-        """The effective ignore file: its path in the tree and its text, both '' when there is none.
-
-        An inline text counts as the sibling file it could be moved to, so that moving it changes nothing.
-        """
-        by_name = {
-            e.path: e for e in self.context if e.is_file and "/" not in e.path and e.size <= _TEXT_LIMIT
-        }
-        own = f"Containerfile.{arch}" if arch in self.sources else "Containerfile"
-        name = effective_ignore(by_name.keys(), own)
-        if name is None:
-            return "", ""
-        text = self.snapshot.blobs[by_name[name].oid].decode("utf-8", "surrogateescape")
-        return posixpath.join(self.folder, name), text
-
-    def context_tree(self, arch: Arch) -> ContextTree:
-        """What a build of this architecture may see. Raises InvalidInput for ignore rules that cannot be read."""
-        blobs = self.snapshot.blobs
-        path, text = self.ignore_file(arch)
-        return ContextTree(
-            entries=self.context,
-            links={
-                e.path: blobs[e.oid].decode("utf-8", "surrogateescape")
-                for e in self.context
-                if e.is_symlink and e.oid in blobs
-            },
-            lfs=frozenset(
-                e.oid
-                for e in self.context
-                if e.is_file and e.size in _LFS_SIZES and blobs.get(e.oid, b"").startswith(_LFS_MARK)
-            ),
-            ignore=IgnoreRules.parse(text, path),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +58,15 @@ class Doubt:
 
 
 @dataclass(frozen=True, slots=True)
+class FileReading:
+    """What one YAML file says: sound definitions, faulty ones by the pool they name, and files in doubt."""
+
+    definitions: tuple[MachineOSConfig, ...] = ()
+    broken: tuple[tuple[str, tuple[Fault, ...]], ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
 class Catalogue:
     """All that a commit defines. `broken` are pools whose definition has faults, by name; `faults` are all faults.
 
@@ -128,14 +85,21 @@ class Catalogue:
     def doubts_about(self, pool: str) -> tuple[Fault, ...]:
         """Faults of unreadable files that could belong to `pool`: those for which its folder is the nearest one that
         holds a definition, those that mention it, and all of them when the pool is not defined anywhere."""
+        if not self.doubts:
+            return self.config_faults
         folders = {p.folder for p in self.pools}
-        own = next((p.folder for p in self.pools if p.name == pool), None)
+        own = self.by_name[pool].folder if pool in self.by_name else None
         return self.config_faults + tuple(
             fault
             for doubt in self.doubts
             if own is None or _nearest(doubt.path, folders) == own or doubt.mentions(pool)
             for fault in doubt.faults
         )
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Pool]:
+        """The sound pools by name."""
+        return {pool.name: pool for pool in self.pools}
 
     @property
     def clean(self) -> bool:
@@ -168,87 +132,90 @@ class _OurKinds:
 class _Files:
     """A tree's entries by folder, so that a thousand pools do not each walk the whole tree."""
 
-    def __init__(self, entries: Iterable[TreeEntry], hidden: str) -> None:
-        shown = sorted((e for e in entries if not _under(e.path, hidden)), key=lambda e: e.path)
+    def __init__(self, snapshot: Snapshot, config: RepositoryConfig) -> None:
+        hidden = config.status_path
+        shown = sorted((e for e in snapshot.entries if not _under(e.path, hidden)), key=attrgetter("path"))
+        self._commit = snapshot.commit
+        self._probes = config.probes is Probes.TRUSTED
         self._entries = shown
         self._paths = [e.path for e in shown]
         self._folders: dict[str, list[TreeEntry]] = {}
         for entry in shown:
             self._folders.setdefault(posixpath.dirname(entry.path), []).append(entry)
 
+    def pool(self, definition: MachineOSConfig, sources: Mapping[Arch | None, Source]) -> Pool:
+        """A pool with the files of its folder."""
+        entries = self.below(posixpath.dirname(definition.path))
+        return Pool.of(definition, sources, entries, self._commit, self._probes)
+
     def directly_in(self, folder: str) -> list[TreeEntry]:
         return self._folders.get(folder, [])
 
     def below(self, folder: str) -> tuple[TreeEntry, ...]:
-        """Everything below a folder, with paths relative to it."""
+        """Everything below a folder."""
         if not folder:
             return tuple(self._entries)
         start = bisect_left(self._paths, f"{folder}/")
         end = bisect_left(self._paths, f"{folder}0")  # "0" follows "/"
-        cut = len(folder) + 1
-        return tuple(TreeEntry(e.path[cut:], e.mode, e.oid, e.size) for e in self._entries[start:end])
+        return tuple(self._entries[start:end])
 
 
-def wanted(entries: Iterable[TreeEntry]) -> tuple[str, ...]:
-    """Object ids of the blobs that reading a commit needs: documents, Containerfiles, ignore rules, link targets and
-    what could be a Git LFS pointer. Nothing above 1 MiB is among them."""
-    return tuple(dict.fromkeys(e.oid for e in entries if _is_wanted(e)))
+def documents(entries: Iterable[TreeEntry]) -> tuple[TreeEntry, ...]:
+    """The files that may hold documents and are small enough to be read."""
+    return tuple(e for e in entries if e.is_file and e.path.endswith(_YAML) and e.size <= TEXT_LIMIT)
 
 
-def _is_wanted(entry: TreeEntry) -> bool:
-    if entry.is_symlink:
-        return entry.size <= _LINK_LIMIT
-    if not entry.is_file or entry.size > _TEXT_LIMIT:
-        return False
-    name = posixpath.basename(entry.path)
-    return (
-        name.endswith((*_YAML, ".containerignore", ".dockerignore"))
-        or name.startswith("Containerfile")
-        or entry.size in _LFS_SIZES
-    )
+def read(snapshot: Snapshot, known: Mapping[str, FileReading] = MappingProxyType({})) -> Catalogue:
+    """Read a commit. Never raises for what is in it: faults are collected, and sound pools stay usable.
 
-
-def read(snapshot: Snapshot) -> Catalogue:
-    """Read a commit. Never raises for what is in it: faults are collected, and sound pools stay usable."""
+    `known` are readings of files, by path, that were made before.
+    """
     config, config_faults = _read_config(snapshot)
-    faults = list(config_faults)
     definitions: list[MachineOSConfig] = []
     broken: dict[str, tuple[Fault, ...]] = {}
     doubts: list[Doubt] = []
     for entry in snapshot.entries:
         if not _is_document(entry, config):
             continue
-        try:
-            documents = _documents(entry, snapshot)
-        except InvalidInput as error:
-            content = snapshot.blobs.get(entry.oid)
-            doubts.append(Doubt(entry.path, content, error.faults))
-            faults.extend(error.faults)
-            continue
-        for document in documents:
-            if document.kind != "MachineOSConfig":
-                continue
-            try:
-                definitions.append(read_machine_os_config(document))
-            except InvalidInput as error:
-                faults.extend(error.faults)
-                name = _claimed_name(document)
-                if name:
-                    broken[name] = broken.get(name, ()) + error.faults
-                else:
-                    doubts.append(Doubt(entry.path, snapshot.blobs.get(entry.oid), error.faults))
-    pools = _assemble(definitions, snapshot, _Files(snapshot.entries, config.status_path), broken)
-    known = set(faults)
-    faults.extend(f for found in broken.values() for f in found if f not in known)
+        reading = known.get(entry.path) or read_file(entry, snapshot.blobs.get(entry.oid))
+        definitions += reading.definitions
+        doubts += reading.doubts
+        for name, faults in reading.broken:
+            broken[name] = broken.get(name, ()) + faults
+    pools = _assemble(definitions, _Files(snapshot, config), broken)
+    faults_of_all = {*config_faults, *chain.from_iterable((*(d.faults for d in doubts), *broken.values()))}
     return Catalogue(
         snapshot.commit,
         config,
         tuple(sorted(pools, key=lambda p: p.name)),
         broken,
         tuple(doubts),
-        tuple(sorted(set(faults))),
+        tuple(sorted(faults_of_all)),
         config_faults,
     )
+
+
+def read_file(entry: TreeEntry, content: bytes | None) -> FileReading:
+    """Read one YAML file; `content` is None when it is not to be read at all."""
+    try:
+        found = _documents(entry, content)
+    except InvalidInput as error:
+        return FileReading(doubts=(Doubt(entry.path, content, error.faults),))
+    definitions: list[MachineOSConfig] = []
+    broken: list[tuple[str, tuple[Fault, ...]]] = []
+    doubts: list[Doubt] = []
+    for document in found:
+        if document.kind != "MachineOSConfig":
+            continue
+        try:
+            definitions.append(read_machine_os_config(document))
+        except InvalidInput as error:
+            name = _claimed_name(document)
+            if name:
+                broken.append((name, error.faults))
+            else:
+                doubts.append(Doubt(entry.path, content, error.faults))
+    return FileReading(tuple(definitions), tuple(broken), tuple(doubts))
 
 
 def _read_config(snapshot: Snapshot) -> tuple[RepositoryConfig, tuple[Fault, ...]]:
@@ -256,12 +223,12 @@ def _read_config(snapshot: Snapshot) -> tuple[RepositoryConfig, tuple[Fault, ...
     if entry is None:
         return RepositoryConfig(), ()
     try:
-        documents = _documents(entry, snapshot)
-        if len(documents) != 1:
+        found = _documents(entry, snapshot.blobs.get(entry.oid))
+        if len(found) != 1:
             raise InvalidInput(
                 [Fault(CONFIG_PATH, 0, "must hold exactly one document", "keep only the RepositoryConfig")]
             )
-        return read_repository_config(documents[0]), ()
+        return read_repository_config(found[0]), ()
     except InvalidInput as error:
         return RepositoryConfig(), error.faults
 
@@ -282,8 +249,7 @@ def _under(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _documents(entry: TreeEntry, snapshot: Snapshot) -> tuple[yaml.Document, ...]:
-    content = snapshot.blobs.get(entry.oid)
+def _documents(entry: TreeEntry, content: bytes | None) -> tuple[yaml.Document, ...]:
     if content is None:
         problem = (
             f"{entry.size} bytes are too large for a definition"
@@ -307,10 +273,7 @@ def _claimed_name(document: yaml.Document) -> str:
 
 
 def _assemble(
-    definitions: list[MachineOSConfig],
-    snapshot: Snapshot,
-    files: _Files,
-    broken: dict[str, tuple[Fault, ...]],
+    definitions: list[MachineOSConfig], files: _Files, broken: dict[str, tuple[Fault, ...]]
 ) -> list[Pool]:
     """Pools from sound definitions; what is wrong between definitions goes into `broken`."""
     clashes = _clashes(definitions, files)
@@ -318,12 +281,12 @@ def _assemble(
     for definition in definitions:
         faults = list(clashes.get((definition.path, definition.line), ()))
         folder = posixpath.dirname(definition.path)
-        sources, source_faults = find_sources(definition, files.directly_in(folder), snapshot.blobs)
+        sources, source_faults = find_sources(definition, files.directly_in(folder))
         faults += source_faults
         if faults or definition.pool in broken:
             broken[definition.pool] = broken.get(definition.pool, ()) + tuple(faults)
             continue
-        pools.append(Pool(definition, folder, sources, files.below(folder), snapshot))
+        pools.append(files.pool(definition, sources))
     return [pool for pool in pools if pool.name not in broken]
 
 

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from reconciler.core.catalogue import Pool
-from reconciler.core.containerfile import Step
+from reconciler.core.containerfile import Recipe, Step
 from reconciler.core.inputs import Inputs
 from reconciler.core.model import Arch, Base, TreeEntry
 from reconciler.core.plan import Reason
+from reconciler.core.pool import Pool
 from reconciler.core.sources import Source
 
 _MOST = 20  # reasons per cell; a rewritten file needs no hundred of them
@@ -25,15 +25,17 @@ _WIDTH = 100  # characters of an instruction shown before and after
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One version of one image's definition: the pool it belongs to and the inputs found in it."""
+    """One version of one image's definition: its pool, and what its Containerfile's `text` comes to."""
 
     pool: Pool
     inputs: Inputs
+    recipe: Recipe
+    text: str
 
     @property
     def source(self) -> Source | None:
-        """The Containerfile text that was read for this architecture."""
-        return self.pool.source(self.inputs.arch)
+        """Where the text stands."""
+        return self.pool.source(self.recipe.arch)
 
 
 def changes(before: Version, after: Version) -> tuple[Reason, ...]:
@@ -41,7 +43,7 @@ def changes(before: Version, after: Version) -> tuple[Reason, ...]:
     if before.inputs.definition == after.inputs.definition:
         return ()
     reasons = [
-        *_steps(before.inputs.recipe.steps, after.inputs.recipe.steps),
+        *_steps(before.recipe.steps, after.recipe.steps),
         *_files(before, after),
     ]
     if before.inputs.epoch != after.inputs.epoch:
@@ -62,19 +64,24 @@ def moved_bases(before: Iterable[Base], after: Iterable[Base]) -> tuple[Reason, 
     )
 
 
-def skipped(before: Version, after: Version, users: Mapping[str, Collection[Arch]]) -> tuple[Reason, ...]:
+def skipped(
+    before: Version, after: Version, users: Mapping[str, Collection[Arch]], affected: Collection[Arch]
+) -> tuple[Reason, ...]:
     """For equal inputs: each edit to the definition's files, and why it rebuilds nothing here.
 
-    `users` says which architectures of the pool copy a context file.
+    `users` says which architectures of the pool copy a context file; `affected` are those that the same text is built
+    for, and whose inputs it did change.
     """
     reasons: list[Reason] = []
     old, new = before.source, after.source
-    if old and new and old.text != new.text:
-        line = new.line + _first_difference(old.text, new.text)
-        reasons.append(Reason("recipe", "unchanged", _harmless(old.text, new.text), new.path, line))
+    if new and before.text != after.text:
+        line = new.line + _first_difference(before.text, after.text)
+        reasons.append(
+            Reason("recipe", "unchanged", _harmless(before.text, after.text, affected), new.path, line)
+        )
     elif old and new and old.path != new.path:
         reasons.append(Reason("recipe", "unchanged", "moved, and the same", new.path, new.line))
-    used = {entry.path for entry in after.inputs.recipe.context}
+    used = {entry.path for entry in after.recipe.context}
     own = {posixpath.basename(after.pool.definition.path)}
     if new and not new.inline:
         own.add(posixpath.basename(new.path))
@@ -86,13 +93,16 @@ def skipped(before: Version, after: Version, users: Mapping[str, Collection[Arch
     return tuple(reasons[:_MOST])
 
 
-def _harmless(old: str, new: str) -> str:
-    """What kind of edit changed a text and not its meaning."""
+def _harmless(old: str, new: str, affected: Collection[Arch]) -> str:
+    """What kind of edit changed a text and not what it means here."""
     if old.split() == new.split():
         return "white space only"
     if _without_comments(old) == _without_comments(new):
         return "comment only"
-    return "no effect on this image"
+    if affected:
+        names = " and ".join(sorted(affected))
+        return f"only the {names} branch{'' if len(affected) == 1 else 'es'} changed"
+    return "nothing that is built changed"
 
 
 def _without_comments(text: str) -> list[list[str]]:
@@ -155,7 +165,7 @@ def _words(old: Step | None, new: Step | None) -> str:
 
 
 def _files(before: Version, after: Version) -> Iterator[Reason]:
-    for path, change in _tree_changes(before.inputs.recipe.context, after.inputs.recipe.context):
+    for path, change in _tree_changes(before.recipe.context, after.recipe.context):
         yield Reason("context", change, f"file {change}", posixpath.join(after.pool.folder, path))
 
 
@@ -171,7 +181,7 @@ def _difference(before: Version, after: Version) -> Reason:
     """Where the canonical forms differ although no instruction does: a last resort, so that no build is unexplained."""
     from deepdiff import DeepDiff  # deepdiff takes longer to import than most plans take to make
 
-    found = DeepDiff(before.inputs.recipe.canonical, after.inputs.recipe.canonical).pretty().splitlines()
+    found = DeepDiff(before.recipe.canonical, after.recipe.canonical).pretty().splitlines()
     source = after.source
     return Reason(
         "recipe",

@@ -45,6 +45,8 @@ def _reach(wanted: list[str], states: set[int]) -> set[int]:
     for i in states:
         while i < len(wanted) and wanted[i] == "**":
             i += 1
+            if i in reached:
+                break  # what it reaches is there, or will be: a long row of `**` is walked once
             reached.add(i)
     return reached
 

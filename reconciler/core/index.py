@@ -109,6 +109,7 @@ def provenance(manifest: Mapping[str, Any]) -> Provenance | None:
             epoch=annotations[f"{GROUP}/epoch"],
             bases=tuple(Base(str(ref), str(digest)) for ref, digest in bases),
         )
+        canonical_json(found.annotations())  # half a character, which no encoding has, is not from us
     except (KeyError, TypeError, ValueError, RecursionError):
         return None
     texts = (found.input, found.definition, found.engine, found.source_commit, found.epoch)

@@ -1,7 +1,7 @@
 """Inputs of one image, their canonical bytes, and the two digests that everything is decided by.
 
 Belongs here: what counts as an input (DESIGN §4.2) and how it is hashed. Does not belong here: how a recipe is found
-(`containerfile`), or what follows from equal and unequal digests (`plan`).
+(`engine`), or what follows from equal and unequal digests (`plan`).
 """
 
 from __future__ import annotations
@@ -9,20 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 from reconciler.core.containerfile import Recipe
-from reconciler.core.model import Arch, Base
+from reconciler.core.model import Arch, Base, Needs
+from reconciler.errors import Fault
 
-ENGINE: Final = "1"
-"""Version of the canonicaliser. Raise it whenever the same definition can give other canonical bytes: records made by
-another engine are then compared by canonicalising their source commit again (DESIGN §4.5), which rebuilds nothing."""
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
 def canonical_json(value: Any) -> bytes:
     """One byte form per value: sorted keys, no white space, UTF-8. Raises TypeError for what JSON cannot hold."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    text = _ENCODER.encode(value)
     # Git paths need not be UTF-8; they arrive as surrogate escapes and must keep their own bytes.
     return text.encode("utf-8", "surrogateescape")
 
@@ -33,33 +32,58 @@ def digest_of(content: bytes) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Analysis:
+    """What deciding needs to know of a recipe: small enough to be kept between runs.
+
+    `content` is the digest of the recipe and the context files it takes; the rest is as in `Recipe`.
+    """
+
+    arch: Arch
+    content: str
+    bases: tuple[tuple[str, Arch], ...] = ()
+    uses_configs: bool = False
+    needs: Needs = field(default_factory=Needs)
+    assumes: tuple[str, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Self:
+        """Of a recipe."""
+        content = {
+            "format": "oci",
+            "recipe": recipe.canonical,
+            "context": [[entry.path, entry.mode, entry.oid] for entry in recipe.context],
+            "machineConfig": None,
+        }
+        return cls(
+            recipe.arch,
+            digest_of(canonical_json(content)),
+            recipe.bases,
+            recipe.uses_configs,
+            recipe.needs,
+            recipe.assumes,
+            recipe.warnings,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Inputs:
-    """Everything in Git that decides one image, and the epoch. Bases are the world's and come in by `input`."""
+    """Everything in Git that decides one image, and the epoch. Bases are the world's and come in by `input`.
 
-    recipe: Recipe
-    epoch: str = ""
+    `definition` is the definition digest: what a preview and a plan digest bind to.
+    """
 
-    @property
-    def arch(self) -> Arch:
-        """The architecture these inputs are specialised for."""
-        return self.recipe.arch
+    analysis: Analysis
+    epoch: str
+    definition: str
 
-    @property
-    def definition(self) -> str:
-        """The definition digest: what a preview and a plan digest bind to."""
-        return digest_of(canonical_json(self._document()))
+    @classmethod
+    def of(cls, analysis: Analysis, epoch: str = "") -> Self:
+        """Of an analysis, in an epoch."""
+        document = {"architecture": analysis.arch.value, "content": analysis.content, "refresh": epoch}
+        return cls(analysis, epoch, digest_of(canonical_json(document)))
 
     def input(self, bases: Iterable[Base]) -> str:
         """The input digest, with bases resolved to this architecture's manifests."""
         pinned = sorted([base.ref, base.digest] for base in bases)
-        return digest_of(canonical_json(self._document() | {"bases": pinned}))
-
-    def _document(self) -> dict[str, Any]:
-        return {
-            "format": "oci",
-            "architecture": self.arch.value,
-            "recipe": self.recipe.canonical,
-            "context": [[entry.path, entry.mode, entry.oid] for entry in self.recipe.context],
-            "machineConfig": None,
-            "refresh": self.epoch,
-        }
+        return digest_of(canonical_json({"definition": self.definition, "bases": pinned}))

@@ -12,6 +12,7 @@ from reconciler.core.model import Arch
 
 _JOB_NAME_LIMIT: Final = 63  # a Job's name is copied into a label value
 _TAG_LIMIT: Final = 128  # OCI distribution specification
+_TAG_DIGITS: Final = 16
 
 
 def shortened(text: str, limit: int) -> str:
@@ -32,8 +33,13 @@ def build_name(pool: str, arch: Arch, input_digest: str, attempt: int) -> str:
 
 def arch_tag(pool: str, arch: Arch, input_digest: str) -> str:
     """The tag that a build pushes to and that later passes look up: `<pool>-<arch>-<16 of the input digest>`."""
-    tail = f"-{arch}-{_hex(input_digest)[:16]}"
-    return shortened(pool, _TAG_LIMIT - len(tail)) + tail
+    return arch_tag_prefix(pool, arch) + _hex(input_digest)[:_TAG_DIGITS]
+
+
+def arch_tag_prefix(pool: str, arch: Arch) -> str:
+    """What all such tags of a pool and architecture begin with."""
+    tail = f"-{arch}-"
+    return shortened(pool, _TAG_LIMIT - len(tail) - _TAG_DIGITS) + tail
 
 
 def keep_tag(digest: str) -> str:

@@ -5,12 +5,15 @@ Belongs here: layout-free content. Does not belong here: colours, widths, printi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from reconciler.core.model import API_VERSION
 from reconciler.core.plan import Action, Cell, Plan, Reason
+
+_ENCODER: Final = json.JSONEncoder(sort_keys=True, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,20 @@ def document(plan: Plan) -> dict[str, Any]:
             {"path": e.path, "line": e.line, "message": e.message, "hint": e.hint} for e in plan.errors
         ],
     }
+
+
+def json_text(document: Mapping[str, Any]) -> str:
+    """A document as JSON text with sorted keys: one line per key, and per element of a list, so that it can be read,
+    compared and written quickly even for thousands of pools."""
+    lines = []
+    for key in sorted(document):
+        value = document[key]
+        if isinstance(value, list) and value:
+            items = ",\n".join(f"    {_ENCODER.encode(item)}" for item in value)
+            lines.append(f"  {json.dumps(key)}: [\n{items}\n  ]")
+        else:
+            lines.append(f"  {json.dumps(key)}: {_ENCODER.encode(value)}")
+    return "{\n" + ",\n".join(lines) + "\n}"
 
 
 def _cell(cell: Cell) -> dict[str, Any]:

@@ -11,20 +11,38 @@ from dataclasses import dataclass
 
 from reconciler.core.documents import MachineOSConfig
 from reconciler.core.model import Arch, TreeEntry
-from reconciler.errors import Fault
+from reconciler.errors import Fault, InvalidInput
 
+_LIMIT = 1 << 20  # bytes
 _NAME = "Containerfile"
 _ARCHITECTURES: Mapping[str, Arch | None] = {_NAME: None} | {f"{_NAME}.{arch}": arch for arch in Arch}
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The Containerfile text of one architecture (None: all), `line` being the file line of its first line."""
+    """The Containerfile of one architecture (None: all): `text` when it is inline, else the blob `oid`. `line` is the
+    file line of its first line."""
 
-    text: str
     path: str
     line: int
-    inline: bool
+    text: str | None = None
+    oid: str = ""
+
+    @property
+    def inline(self) -> bool:
+        """Whether it stands in the document itself."""
+        return self.text is not None
+
+    def read(self, blobs: Mapping[str, bytes]) -> str:
+        """Its text. Raises InvalidInput when it is not UTF-8."""
+        if self.text is not None:
+            return self.text
+        content = blobs[self.oid]
+        try:
+            return content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = content[: error.start].count(b"\n") + 1
+            raise InvalidInput([Fault(self.path, line, "is not UTF-8", "save the file as UTF-8")]) from error
 
 
 def is_containerfile(path: str) -> bool:
@@ -33,12 +51,12 @@ def is_containerfile(path: str) -> bool:
 
 
 def find_sources(
-    definition: MachineOSConfig, neighbours: Iterable[TreeEntry], blobs: Mapping[str, bytes]
+    definition: MachineOSConfig, neighbours: Iterable[TreeEntry]
 ) -> tuple[dict[Arch | None, Source], list[Fault]]:
     """The texts of a definition by architecture (None: all), from the document and the files of its folder, and all
     that is wrong with them."""
     sources: dict[Arch | None, Source] = {
-        arch: Source(text.text, definition.path, text.line, inline=True)
+        arch: Source(definition.path, text.line, text.text)
         for arch, text in definition.containerfiles.items()
     }
     faults: list[Fault] = []
@@ -53,27 +71,16 @@ def find_sources(
             problem = f"a second Containerfile for {whom}; the other is in {other.path}:{other.line}"
             faults.append(Fault(entry.path, 0, problem, "keep the inline text or the file, not both"))
             continue
-        found = _read(entry, blobs.get(entry.oid))
-        if isinstance(found, Fault):
-            faults.append(found)
+        if entry.is_file and entry.size <= _LIMIT:
+            sources[arch] = Source(entry.path, 1, oid=entry.oid)
         else:
-            sources[arch] = found
+            what = "is too large" if entry.is_file else "is not a regular file; links are not followed"
+            faults.append(Fault(entry.path, 0, f"this Containerfile {what}", "put the text itself here"))
     if not sources and not faults:
         problem = f"pool {definition.pool} has no Containerfile"
         hint = "add spec.containerFile, or a file Containerfile beside this one"
         faults.append(Fault(definition.path, definition.line, problem, hint))
     return sources, faults
-
-
-def _read(entry: TreeEntry, content: bytes | None) -> Source | Fault:
-    if not entry.is_file or content is None:
-        what = "is too large" if entry.is_file else "is not a regular file; links are not followed"
-        return Fault(entry.path, 0, f"this Containerfile {what}", "put the text itself here")
-    try:
-        return Source(content.decode("utf-8"), entry.path, 1, inline=False)
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        return Fault(entry.path, line, "is not UTF-8", "save the file as UTF-8")
 
 
 def _near_miss(path: str, name: str) -> list[Fault]:

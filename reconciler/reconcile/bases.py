@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from reconciler.core.containerfile import Recipe
 from reconciler.core.index import child_digest, load
+from reconciler.core.inputs import Analysis
 from reconciler.core.model import Arch, Base, ImageRef
 from reconciler.core.plan import Reason, Target
 from reconciler.errors import RegistryError
@@ -50,7 +50,7 @@ class Bases:
         assert target.inputs is not None
         locked = {base.ref: base.digest for base in known}
         bases, obstacles = [], []
-        for ref, arch in target.inputs.recipe.bases:
+        for ref, arch in target.inputs.analysis.bases:
             if ref in locked:
                 bases.append(Base(ref, locked[ref]))
                 continue
@@ -59,7 +59,7 @@ class Bases:
                 obstacles.append(found.reason)
                 continue
             bases.append(Base(ref, found.digest))
-            obstacles += _overridden(ref, found, target.inputs.recipe)
+            obstacles += _overridden(ref, found, target.inputs.analysis)
         if obstacles:
             return replace(target, obstacles=target.obstacles + tuple(obstacles))
         return replace(target, bases=tuple(bases))
@@ -128,13 +128,13 @@ class Bases:
         return load(self._registry.blob(repository, digest, _CONFIG_LIMIT))
 
 
-def _overridden(ref: str, base: _Found, recipe: Recipe) -> Iterator[Reason]:
+def _overridden(ref: str, base: _Found, found: Analysis) -> Iterator[Reason]:
     """Arguments that were read by their own value, while the base's environment, which wins, has another.
 
     A definition digest is Git's alone, so it cannot take the base's value in; building would not be what was planned.
     """
-    known = {"TARGETARCH": recipe.arch.value, "TARGETOS": "linux", "TARGETPLATFORM": recipe.arch.platform}
-    for name in recipe.assumes:
+    known = {"TARGETARCH": found.arch.value, "TARGETOS": "linux", "TARGETPLATFORM": found.arch.platform}
+    for name in found.assumes:
         if name in base.env and base.env[name] != known.get(name):
             yield Reason(
                 "bases",

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from reconciler.core.catalogue import Pool
 from reconciler.core.index import Provenance, load, provenance
-from reconciler.core.inputs import ENGINE
 from reconciler.core.model import Arch
-from reconciler.core.names import arch_tag
+from reconciler.core.names import arch_tag, arch_tag_prefix
 from reconciler.core.plan import Image, Target
+from reconciler.core.pool import Pool
 from reconciler.core.status import ArchRecord, PoolRecord
-from reconciler.errors import Fault, GitError, InvalidInput
+from reconciler.errors import Fault, GitError
 from reconciler.ports import Registry
 from reconciler.reconcile.history import History
+
+_MOST_TAGS: Final = 200
+"""Tags of one pool and architecture that are looked into for another engine's images."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,11 @@ class Images:
         self._known: dict[str, Provenance] = {}
         self.warnings: list[Fault] = []
 
+    @property
+    def engine(self) -> str:
+        """The engine that candidates are read by."""
+        return self._history.engine.version
+
     def provenance(self, image: str) -> Provenance:
         """What a believed image was built from. Raises KeyError for an image that was not found here."""
         return self._known[image]
@@ -54,9 +62,12 @@ class Images:
             yield from self._recorded(pool, record, target.arch, origin, quiet=False)
         if target.input is not None:
             repository = pool.definition.push.repository
-            yield from self._look(pool, repository, arch_tag(pool.name, target.arch, target.input), "tag")
+            tag = arch_tag(pool.name, target.arch, target.input)
+            yield from self._look(pool, repository, tag, target.arch, "tag")
         for earlier in self._earlier(pool, origin):
             yield from self._recorded(pool, earlier, target.arch, origin, quiet=True)
+        if record is None or record.engine != self.engine:
+            yield from self._of_other_engines(pool, target.arch)
 
     def _earlier(self, pool: Pool, origin: Origin) -> Iterator[PoolRecord]:
         seen = set()
@@ -76,7 +87,7 @@ class Images:
             if not quiet:
                 self._doubt(pool, origin, arch, f"names {repository}, which this pool was never pushed to")
             return
-        found = list(self._look(pool, repository, digest, "history" if quiet else "status"))
+        found = list(self._look(pool, repository, digest, arch, "history" if quiet else "status"))
         if not quiet:
             if not found and self._registry.digest(repository, digest) is None:
                 self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is gone from {repository}")
@@ -101,33 +112,30 @@ class Images:
         then = self._history.pool(entry.source_commit, pool.name)
         return then is not None and then.definition.push.repository == repository
 
-    def _look(self, pool: Pool, repository: str, reference: str, origin: str) -> Iterator[Image]:
+    def _look(self, pool: Pool, repository: str, reference: str, arch: Arch, origin: str) -> Iterator[Image]:
         manifest = self._registry.manifest(repository, reference)
         found = provenance(load(manifest.content)) if manifest else None
         if manifest is None or found is None:
             return
         image = f"{repository}@{manifest.digest}"
         self._known[image] = found
-        if found.engine == ENGINE:
+        if found.engine == self.engine:
             yield Image(image, found.definition, found.input, origin)
             return
-        # Another engine's digests say nothing; its source commit, read by today's engine, does (DESIGN §4.5).
-        then = self._history.pool(found.source_commit, pool.name)
-        arch = self._arch_of(repository, manifest.content)
-        if then is None or arch is None:
-            return
-        try:
-            inputs = self._history.inputs(then, arch, found.epoch)
-        except InvalidInput:
-            return
-        yield Image(image, inputs.definition, inputs.input(found.bases), origin)
+        # Another engine's digests say nothing; its source commit, read by this one, does (DESIGN §4.5).
+        again = self._history.read_again(pool.name, arch, found.source_commit, found.epoch)
+        if again:
+            yield Image(image, again.inputs.definition, again.inputs.input(found.bases), origin)
 
-    def _arch_of(self, repository: str, content: bytes) -> Arch | None:
-        config = load(self._registry.blob(repository, load(content)["config"]["digest"], 4 << 20))
-        try:
-            return Arch(str(config.get("architecture")))
-        except ValueError:
-            return None
+    def _of_other_engines(self, pool: Pool, arch: Arch) -> Iterator[Image]:
+        """Images that another engine tagged, and so under names that this one cannot know."""
+        repository = pool.definition.push.repository
+        begin = arch_tag_prefix(pool.name, arch)
+        tags = [tag for tag in self._registry.tags(repository) if tag.startswith(begin)]
+        for tag in tags[:_MOST_TAGS]:
+            for image in self._look(pool, repository, tag, arch, "tag"):
+                if self._known[image.image].engine != self.engine:
+                    yield image
 
     def _doubt(self, pool: Pool, origin: Origin, arch: Arch, problem: str) -> None:
         path = self._history.path(origin.status_path, f"{pool.name}.yaml")

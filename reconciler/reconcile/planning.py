@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from reconciler.core.catalogue import Pool
 from reconciler.core.documents import BasePolicy
 from reconciler.core.epoch import slot
-from reconciler.core.explain import Version, moved_bases
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
+from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, GitError, ReconcilerError
 from reconciler.ports import Builder, Clock, Registry, Repository
 from reconciler.reconcile.bases import Bases
-from reconciler.reconcile.history import History
+from reconciler.reconcile.history import History, Subject
 from reconciler.reconcile.images import Images, Origin
-from reconciler.reconcile.preview import arch_record, build_reasons, copied_by, latest_epoch, reuse_reasons
+from reconciler.reconcile.preview import arch_record, latest_epoch
+from reconciler.reconcile.reasons import Reasons
 from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
 
 
@@ -65,6 +65,7 @@ class Planning:
         self.chosen: dict[tuple[str, Arch], Image] = {}
         self.problems: list[ReconcilerError] = []
         self._bases = Bases(world.registry)
+        self._reasons = Reasons(world.history)
         self._origin = Origin(self.tip, self.status_path, head)
         self.wanted = find(world.history, self.catalogue, self.records.pools, world.scope, self._epochs())
         self.plan = self._plan()
@@ -167,10 +168,10 @@ class Planning:
         action, image = decide(target, candidates, locked=locked)
         if image is not None:
             self.chosen[wanted.name, target.arch] = image
-        old, new = self._recorded(wanted, target.arch), Version(pool, target.inputs)
+        old, new = self._recorded(wanted, target.arch), Subject(pool, target.inputs)
         reasons = target.obstacles
         if action is Action.REUSE:
-            reasons = reuse_reasons(old, new, image, copied_by(wanted.targets))
+            reasons = self._reasons.to_reuse(old, new, (t.arch for t in wanted.targets))
         elif action is Action.BUILD:
             action, reasons = self._to_build(wanted, target, old, new)
         return Cell(
@@ -184,28 +185,25 @@ class Planning:
         )
 
     def _to_build(
-        self, wanted: PoolTargets, target: Target, old: Version | None, new: Version
+        self, wanted: PoolTargets, target: Target, old: Subject | None, new: Subject
     ) -> tuple[Action, tuple[Reason, ...]]:
         """Whether the builder can, and why it is to."""
-        refusal = self._world.builder.refusal(target.arch, new.inputs.recipe.needs)
+        refusal = self._world.builder.refusal(target.arch, new.inputs.analysis.needs)
         if refusal:
             hint = f" ({refusal.hint})" if refusal.hint else ""
-            place = (new.source.path, new.source.line) if new.source else ("", 0)
+            source = new.pool.source(target.arch)
+            place = (source.path, source.line) if source else ("", 0)
             return Action.BLOCKED, (Reason("builder", "missing", refusal.message + hint, *place),)
         entry = arch_record(wanted.record, target.arch)
-        moved = moved_bases(entry.bases, target.bases or ()) if entry else ()
-        return Action.BUILD, build_reasons(old, new, moved)
+        before = entry.bases if entry else ()
+        return Action.BUILD, self._reasons.to_build(old, new, before, target.bases or ())
 
-    def _recorded(self, wanted: PoolTargets, arch: Arch) -> Version | None:
+    def _recorded(self, wanted: PoolTargets, arch: Arch) -> Subject | None:
         """What the recorded image was built from, read by today's engine."""
         entry = arch_record(wanted.record, arch)
-        pool = self._world.history.pool(entry.source_commit, wanted.name) if entry else None
-        if entry is None or pool is None:
+        if entry is None:
             return None
-        try:
-            return Version(pool, self._world.history.inputs(pool, arch, entry.epoch))
-        except ReconcilerError:
-            return None
+        return self._world.history.read_again(wanted.name, arch, entry.source_commit, entry.epoch)
 
 
 def _unknown(wanted: PoolTargets, error: ReconcilerError) -> PoolPlan:

@@ -6,20 +6,18 @@ bases are resolved on request) the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
-from reconciler.core import explain
 from reconciler.core.documents import BasePolicy
 from reconciler.core.epoch import epoch_number
-from reconciler.core.explain import Version
-from reconciler.core.inputs import ENGINE, Inputs
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
 from reconciler.core.status import ArchRecord, PoolRecord
-from reconciler.errors import GitError, InvalidInput
+from reconciler.errors import GitError
 from reconciler.reconcile.bases import Bases
-from reconciler.reconcile.history import History, Records
+from reconciler.reconcile.history import History, Records, Subject
+from reconciler.reconcile.reasons import Reasons
 from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
 
 
@@ -37,6 +35,7 @@ class Preview:
     history: History
     scope: Scope
     bases: Bases | None = None
+    _past: dict[str, bool] = field(default_factory=dict)
 
     def plan(self, head: str, base: str | None = None) -> Plan:
         """What `head` causes, compared with `base`, or with the status recorded at `head`.
@@ -70,8 +69,17 @@ class Preview:
 
     def _last(self, head: str, name: str, records: Records) -> PoolRecord | None:
         """A pool's record, or the last one it had."""
+        if name in records.pools or not self._has_past(head):
+            return records.pools.get(name)
         status_path = self.history.catalogue(head).config.status_path
-        return records.pools.get(name) or next(self.history.earlier(head, status_path, name), None)
+        return next(self.history.earlier(head, status_path, name), None)
+
+    def _has_past(self, head: str) -> bool:
+        """Whether any status file was ever committed: before the first there is nothing to ask about each pool."""
+        if head not in self._past:
+            folder = self.history.path(self.history.catalogue(head).config.status_path)
+            self._past[head] = bool(self.history.objects.history(head, folder))
+        return self._past[head]
 
     def _pool(self, head: str, after: PoolTargets, before: PoolTargets | None, base: str | None) -> PoolPlan:
         cells = [self._cell(head, after, target, before, base) for target in after.targets]
@@ -102,7 +110,7 @@ class Preview:
         return Cell(
             target.arch,
             action,
-            self._reasons(after, target, action, image, old),
+            self._reasons(after, target, action, old),
             target.definition,
             old.inputs.definition if old else None,
             target.input,
@@ -116,29 +124,16 @@ class Preview:
 
     def _version_before(
         self, after: PoolTargets, before: PoolTargets | None, arch: Arch, base: str | None
-    ) -> Version | None:
+    ) -> Subject | None:
         """The version that this one is compared with."""
         if base is not None:
             was = next((t for t in before.targets if t.arch == arch), None) if before else None
-            return Version(before.pool, was.inputs) if before and before.pool and was and was.inputs else None
+            return Subject(before.pool, was.inputs) if before and before.pool and was and was.inputs else None
         entry = arch_record(after.record, arch)
-        return self._version_at(entry, after.name) if entry else None
-
-    def _version_at(self, entry: ArchRecord, name: str) -> Version | None:
-        pool = self.history.pool(entry.source_commit, name)
-        inputs = self._inputs_of(entry, name)
-        return Version(pool, inputs) if pool and inputs else None
-
-    def _inputs_of(self, entry: ArchRecord, name: str) -> Inputs | None:
-        """A recorded image's source commit, canonicalised by today's engine."""
-        pool = self.history.pool(entry.source_commit, name)
-        try:
-            return self.history.inputs(pool, entry.arch, entry.epoch) if pool else None
-        except InvalidInput:
-            return None
+        return self._read_again(entry, after.name) if entry else None
 
     def _images(
-        self, head: str, after: PoolTargets, arch: Arch, old: Version | None, base: str | None
+        self, head: str, after: PoolTargets, arch: Arch, old: Subject | None, base: str | None
     ) -> Iterator[Image]:
         recorded = arch_record(after.record, arch)
         if base is not None and old is not None:
@@ -163,62 +158,32 @@ class Preview:
             return  # a shallow clone has no history to reuse from
 
     def _image(self, record: PoolRecord, entry: ArchRecord, origin: str) -> Iterator[Image]:
-        if record.engine == ENGINE:
+        if record.engine == self.history.engine.version:
             yield Image(entry.image, entry.definition, entry.input, origin)
             return
-        inputs = self._inputs_of(entry, record.pool)
-        if inputs:
-            yield Image(entry.image, inputs.definition, inputs.input(entry.bases), origin)
+        found = self._read_again(entry, record.pool)
+        if found:
+            yield Image(entry.image, found.inputs.definition, found.inputs.input(entry.bases), origin)
+
+    def _read_again(self, entry: ArchRecord, name: str) -> Subject | None:
+        return self.history.read_again(name, entry.arch, entry.source_commit, entry.epoch)
 
     def _reasons(
         self,
         after: PoolTargets,
         target: Target,
         action: Action,
-        image: Image | None,
-        old: Version | None,
+        old: Subject | None,
     ) -> tuple[Reason, ...]:
         if action is Action.BLOCKED or target.inputs is None or after.pool is None:
             return target.obstacles
-        new = Version(after.pool, target.inputs)
+        new, reasons = Subject(after.pool, target.inputs), Reasons(self.history)
         if action is Action.REUSE:
-            return reuse_reasons(old, new, image, copied_by(after.targets))
+            return reasons.to_reuse(old, new, (t.arch for t in after.targets))
         entry = arch_record(after.record, target.arch)
-        moved = explain.moved_bases(entry.bases, target.bases) if entry and target.bases else ()
-        return build_reasons(old, new, moved)
+        return reasons.to_build(old, new, entry.bases if entry else (), target.bases or ())
 
 
 def arch_record(record: PoolRecord | None, arch: Arch) -> ArchRecord | None:
     """A record's entry for one architecture."""
     return next((e for e in record.architectures if e.arch == arch), None) if record else None
-
-
-def build_reasons(old: Version | None, new: Version, moved: tuple[Reason, ...] = ()) -> tuple[Reason, ...]:
-    """Why an image is built."""
-    source = new.source
-    place = (source.path, source.line) if source else (new.pool.definition.path, new.pool.definition.line)
-    if old is None:
-        return (Reason("image", "missing", "no image is recorded for it", *place),)
-    found = explain.changes(old, new) + moved
-    return found or (Reason("image", "missing", "its recorded image is gone or not believed", *place),)
-
-
-def reuse_reasons(
-    old: Version | None, new: Version, image: Image | None, users: Mapping[str, set[Arch]]
-) -> tuple[Reason, ...]:
-    """Why an image is not built, where the text changed; nothing to say where it did not."""
-    if old is None or image is None:
-        return ()
-    if old.inputs.definition == new.inputs.definition:
-        return explain.skipped(old, new, users)
-    again = Reason("image", "unchanged", "the same inputs were built before")
-    return (again, *(replace(reason, change="unchanged") for reason in explain.changes(old, new)))
-
-
-def copied_by(targets: Iterable[Target]) -> dict[str, set[Arch]]:
-    """Which architectures copy each context file."""
-    users: dict[str, set[Arch]] = {}
-    for target in targets:
-        for entry in target.inputs.recipe.context if target.inputs else ():
-            users.setdefault(entry.path, set()).add(target.arch)
-    return users

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.core.catalogue import Pool
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Plan
+from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Fault, ReconcilerError
 from reconciler.ports import Registry
@@ -70,7 +70,7 @@ class Reconciler:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._builds = Builds(world.builder, world.clock)
+        self._builds = Builds(world.builder, world.history, world.clock)
 
     def run_pass(
         self, announce: Callable[[Plan], None] = lambda _: None, *, one_commit: bool = False

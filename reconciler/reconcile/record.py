@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reconciler.core.inputs import ENGINE
 from reconciler.core.model import Arch
 from reconciler.core.plan import Image
 from reconciler.core.status import ArchRecord, PoolRecord, write_status
@@ -40,7 +39,7 @@ def compose(
                 bases=tuple(sorted(found.bases)),
             )
         )
-    return PoolRecord(pool, instance, ENGINE, index, source_commit, tuple(entries))
+    return PoolRecord(pool, instance, images.engine, index, source_commit, tuple(entries))
 
 
 def commit_that_led_to(index: str, earlier: Iterable[PoolRecord], head: str) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.core.catalogue import Catalogue, Pool
+from reconciler.core.catalogue import Catalogue
 from reconciler.core.epoch import next_epoch
 from reconciler.core.model import Arch
 from reconciler.core.plan import Reason, Target
+from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Fault, InvalidInput
 from reconciler.reconcile.history import History
@@ -128,8 +129,8 @@ def _targets(
             targets.append(Target(pool.name, arch, None, obstacles=obstacles(error.faults)))
             errors |= set(error.faults)
             continue
-        warnings |= set(inputs.recipe.warnings)
-        if inputs.recipe.uses_configs:
+        warnings |= set(inputs.analysis.warnings)
+        if inputs.analysis.uses_configs:
             reason = Reason(
                 "machineConfig",
                 "missing",

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from reconciler.core.catalogue import Pool
 from reconciler.core.plan import Action, Cell
+from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import GitError, ReconcilerError
 from reconciler.ports import PushOutcome

@@ -4,7 +4,8 @@ import pytest
 
 from reconciler.core.catalogue import Catalogue, read
 from reconciler.core.model import Arch
-from tests.fakes import Files, snapshot
+from reconciler.errors import InvalidInput
+from tests.fakes import Files, blobs, snapshot
 from tests.unit.definitions import config, mosc
 
 FROM = "FROM quay.io/os/base:1\n"
@@ -49,7 +50,6 @@ def test_inline_text_keeps_its_line() -> None:
         ({"p/a.yaml": mosc("w", inline=FROM), "p/Containerfile": FROM}, "a second Containerfile for all"),
         ({"p/a.yaml": mosc("w")}, "pool w has no Containerfile"),
         ({"p/a.yaml": mosc("w"), "p/Containerfile": "->../x"}, "links are not followed"),
-        ({"p/a.yaml": mosc("w"), "p/Containerfile": b"\xff"}, "p/Containerfile:1: is not UTF-8"),
         ({"p/a.yaml": mosc("w"), "p/Containerfile": FROM, "p/Containerfile.x86_64": FROM}, "name it Container"),
         ({"p/a.yaml": mosc("w", inline=FROM), "q/a.yaml": mosc("w", inline=FROM)}, "pool w has two definitions"),
         (
@@ -147,24 +147,27 @@ def test_contexts_of_neighbours_with_similar_names_stay_apart() -> None:
 
 def test_a_git_lfs_pointer_is_known_for_what_it_is() -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "a" * 64 + "\nsize 12345\n"
-    (pool,) = catalogue({"os.yaml": mosc("worker", inline=FROM), "big": pointer, "small": "x"}).pools
-    assert len(pool.context_tree(Arch.AMD64).lfs) == 1
+    files = {"os.yaml": mosc("worker", inline=FROM), "big": pointer, "small": "x"}
+    (pool,) = catalogue(files).pools
+    assert len(pool.context_tree(Arch.AMD64, blobs(files)).lfs) == 1
 
 
 def test_ignore_rules_are_found_for_inline_text_as_for_a_file() -> None:
-    inline = catalogue(
-        {"os.yaml": mosc("w", inline=FROM), "Containerfile.dockerignore": "x\n", ".dockerignore": "y\n"}
+    rules = {"Containerfile.dockerignore": "x\n", ".dockerignore": "y\n"}
+    both: tuple[Files, ...] = (
+        {"os.yaml": mosc("w", inline=FROM), **rules},
+        {"os.yaml": mosc("w"), "Containerfile": FROM, **rules},
     )
-    beside = catalogue(
-        {
-            "os.yaml": mosc("w"),
-            "Containerfile": FROM,
-            "Containerfile.dockerignore": "x\n",
-            ".dockerignore": "y\n",
-        }
-    )
-    expected = ("Containerfile.dockerignore", "x\n")
-    assert inline.pools[0].ignore_file(Arch.AMD64) == beside.pools[0].ignore_file(Arch.AMD64) == expected
+    for files in both:
+        (pool,) = catalogue(files).pools
+        assert pool.ignore_file(Arch.AMD64, blobs(files)) == ("Containerfile.dockerignore", "x\n")
+
+
+def test_a_containerfile_that_is_no_text_is_a_fault_of_its_own() -> None:
+    files: Files = {"p/a.yaml": mosc("w"), "p/Containerfile": b"FROM x\n\xff"}
+    (pool,) = catalogue(files).pools
+    with pytest.raises(InvalidInput, match="p/Containerfile:2: is not UTF-8"):
+        pool.text(Arch.AMD64, blobs(files))
 
 
 def test_a_broken_reconciler_yaml_holds_back_every_pool() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.containerfile import ContextTree, IgnoreRules, Recipe, parse, specialise
-from reconciler.core.inputs import Inputs
+from reconciler.core.inputs import Analysis, Inputs
 from reconciler.core.model import Arch, Base
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
 
@@ -20,7 +20,7 @@ def recipe(text: str = "FROM quay.io/a/b:1\nRUN true\n", arch: Arch = Arch.AMD64
 
 
 def target(bases: tuple[Base, ...] | None = (BASE,), epoch: str = "") -> Target:
-    return Target("worker", Arch.AMD64, Inputs(recipe(), epoch), bases)
+    return Target("worker", Arch.AMD64, Inputs.of(Analysis.of(recipe()), epoch), bases)
 
 
 def image_of(wanted: Target, name: str = "r@sha256:0") -> Image:
@@ -65,7 +65,7 @@ def test_another_epoch_is_another_image() -> None:
 
 
 def test_architectures_never_share_an_image() -> None:
-    arm = Target("worker", Arch.ARM64, Inputs(recipe(arch=Arch.ARM64)), (BASE,))
+    arm = Target("worker", Arch.ARM64, Inputs.of(Analysis.of(recipe(arch=Arch.ARM64))), (BASE,))
     assert decide(arm, [image_of(target())])[0] is Action.BUILD
 
 
@@ -73,7 +73,8 @@ def test_architectures_never_share_an_image() -> None:
 def test_the_order_of_bases_does_not_matter(names: list[str]) -> None:
     bases = [Base(name, f"sha256:{name * 64}") for name in "abcd"]
     shuffled = [Base(name, f"sha256:{name * 64}") for name in names]
-    assert Inputs(recipe()).input(bases) == Inputs(recipe()).input(shuffled)
+    inputs = Inputs.of(Analysis.of(recipe()))
+    assert inputs.input(bases) == inputs.input(shuffled)
 
 
 def test_the_plan_digest_is_of_definitions_alone() -> None:

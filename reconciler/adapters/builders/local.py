@@ -72,6 +72,7 @@ class LocalBuilder:
                 pool=request.pool,
                 arch=request.arch,
                 phase=Phase.PENDING,
+                annotations=request.annotations,
                 log=str(self._logs / f"{request.name}.log"),
             )
             self._queue.append(request)

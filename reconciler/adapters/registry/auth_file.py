@@ -11,8 +11,8 @@ helpers are programs of the file's author; they are never run.
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +22,8 @@ from reconciler.adapters.registry.place import Place, canonical_host
 from reconciler.adapters.registry.problems import Refusal
 
 _LIMIT: Final = 1024 * 1024
+_HALF: Final = re.compile("[\ud800-\udfff]")
+"""Half a character, which JSON can escape and no encoding has: it cannot be sent."""
 _NO_HELPERS: Final = "use a file that holds the credentials themselves, as podman login --authfile writes it"
 
 
@@ -126,7 +128,7 @@ class AuthFile:
         if not isinstance(entry, dict):
             raise self._malformed(key)
         words = {name: entry.get(name) or "" for name in ("auth", "username", "password", "identitytoken")}
-        if not all(isinstance(word, str) for word in words.values()):
+        if not all(isinstance(word, str) and not _HALF.search(word) for word in words.values()):
             raise self._malformed(key)
         username, password = words["username"], words["password"]
         if words["auth"]:
@@ -138,7 +140,7 @@ class AuthFile:
     def _decoded(self, key: str, auth: str) -> tuple[str, str]:
         try:
             plain = base64.b64decode(auth, validate=True).decode("utf-8")
-        except (binascii.Error, UnicodeDecodeError):
+        except ValueError:
             # Not chained: a UnicodeDecodeError carries the bytes it failed on.
             raise self._malformed(key) from None
         username, colon, password = plain.partition(":")

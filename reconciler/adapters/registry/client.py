@@ -6,11 +6,14 @@ detail (`transport`), blobs (`blobs`), credentials (`auth`), or trying again (`r
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
+from urllib.parse import quote
 
 from reconciler.adapters.registry.auth import Authorizer
 from reconciler.adapters.registry.auth_file import AuthFile
@@ -30,6 +33,9 @@ from reconciler.adapters.registry.wire import Wire
 from reconciler.errors import RegistryError
 from reconciler.ports import Clock, Manifest
 
+_TAGS: Final = 1000
+"""Tags asked for at once."""
+_TAG_PAGES: Final = 20
 _ACCEPT: Final = {"Accept": ", ".join(MANIFEST_TYPES)}
 
 
@@ -123,6 +129,22 @@ class HttpRegistry:
         )
         self._retry.run(subject, lambda: self._read_back(place, reference, manifest))
 
+    def tags(self, repository: str) -> tuple[str, ...]:
+        """The tags of a repository, at most 20,000; none when it does not exist.
+
+        Raises RegistryUnavailable, RegistryError.
+        """
+        place = Place.parse(repository)
+        found: dict[str, None] = {}
+        last = ""
+        for _ in range(_TAG_PAGES):
+            page, more = self._retry.run(str(place), partial(self._tags, place, last))
+            found |= dict.fromkeys(page)
+            if not more or not page:
+                break
+            last = f"&last={quote(page[-1], safe='')}"
+        return tuple(found)
+
     def copy(self, source: str, digest: str, target: str) -> None:
         """Copy a single image between repositories, of one registry or of two: the same bytes, so the same
         digest.
@@ -155,6 +177,19 @@ class HttpRegistry:
     def _manifest(self, place: Place, reference: str) -> Manifest | None:
         reply = self._transport.attempt(_read_call("GET", place, reference), MANIFEST_LIMIT)
         return None if reply.status == 404 else verified_manifest(reference, reply.headers, reply.body)
+
+    def _tags(self, place: Place, last: str) -> tuple[list[str], bool]:
+        """One page, and whether the registry says that there is another; one without paging sends all at once."""
+        path = f"tags/list?n={_TAGS}{last}"
+        call = Call("GET", place, path, (place.scope("pull"),), frozenset({200, 404}))
+        reply = self._transport.attempt(call, MANIFEST_LIMIT)
+        if reply.status == 404:
+            return [], False
+        try:
+            listed = json.loads(reply.body).get("tags") or []
+        except (ValueError, AttributeError) as error:
+            raise Refusal("its list of tags cannot be read") from error
+        return [tag for tag in listed if isinstance(tag, str)], "link" in reply.headers
 
     def _read_back(self, place: Place, reference: str, manifest: Manifest) -> None:
         """Registries with several replicas may show what was just stored a moment later: that is worth a

@@ -16,7 +16,7 @@ from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Plan
 from reconciler.errors import GitUnavailable
 from reconciler.ports import Phase
-from reconciler.reconcile.engine import Result
+from reconciler.reconcile.reconciler import Result
 from reconciler.reconcile.work import Standing
 
 _MOVES = 20

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from reconciler.core import render
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action
 from reconciler.reconcile.bases import Bases
-from reconciler.reconcile.history import History
 from reconciler.reconcile.preview import Preview
 from reconciler.reconcile.targets import Scope
 
@@ -87,14 +85,15 @@ def plan(
     be built.
     """
     output = Output()
-    objects, folder = compose.local_repository(repo)
     with ExitStack() as stack:
+        history = stack.enter_context(compose.history(repo))
         bases = Bases(stack.enter_context(compose.registry(config))) if resolve_bases else None
-        preview = Preview(History(objects, folder), Scope(architectures, pools=frozenset(pools)), bases)
-        made = preview.plan(objects.resolve(head), objects.resolve(base) if base is not None else None)
+        resolve = history.objects.resolve
+        preview = Preview(history, Scope(architectures, pools=frozenset(pools)), bases)
+        made = preview.plan(resolve(head), resolve(base) if base is not None else None)
     unknown = sorted(set(pools) - {p.name for p in made.pools} - set(made.removed))
     if form == "json":
-        click.echo(json.dumps(render.document(made), indent=2, sort_keys=True, ensure_ascii=False))
+        click.echo(render.json_text(render.document(made)))
     else:
         output.plan(made)
     for name in unknown:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from reconciler.cli.output import Output
 from reconciler.core import render
 from reconciler.core.model import API_VERSION
 from reconciler.core.plan import Action, Cell, PoolPlan
-from reconciler.reconcile.engine import Survey
 from reconciler.reconcile.preview import arch_record
+from reconciler.reconcile.reconciler import Survey
 
 
 @click.command(
@@ -38,7 +37,7 @@ def status(ctx: click.Context, config: Path, form: str) -> None:
     with compose.reconciler(config) as running:
         survey = running.engine.look()
     if form == "json":
-        click.echo(json.dumps(_document(survey), indent=2, sort_keys=True, ensure_ascii=False))
+        click.echo(render.json_text(_document(survey)))
     else:
         output.table(_rows(survey), header=("POOL", "ARCH", "STATE", "RECORDED", "WHY"))
         for drift in survey.drifts:

@@ -9,8 +9,8 @@ import click
 
 from reconciler.cli import compose
 from reconciler.cli.output import Output
-from reconciler.core.catalogue import Pool
 from reconciler.core.model import Arch
+from reconciler.core.pool import Pool
 from reconciler.errors import Fault, InvalidInput
 from reconciler.reconcile.history import History
 
@@ -25,7 +25,7 @@ class _Checked:
 
 def _check(history: History, pool: Pool, arch: Arch) -> _Checked:
     try:
-        return _Checked(warnings=history.inputs(pool, arch, "").recipe.warnings)
+        return _Checked(warnings=history.inputs(pool, arch, "").analysis.warnings)
     except InvalidInput as error:
         return _Checked(faults=error.faults)
 

@@ -545,3 +545,20 @@ def test_loopback_is_not_behind_a_proxy(
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     server.script = lambda _: OK
     assert connect(server.host).digest(f"{server.host}/os", "v1") == MADE.manifest.digest
+
+
+def test_tags_are_read_page_by_page_while_the_registry_says_there_is_more(
+    server: ScriptedServer, connect: Connect
+) -> None:
+    link = {"Link": '</v2/os/tags/list?n=2&last=b>; rel="next"'}
+    pages = [Answer(200, b'{"name": "os", "tags": ["a", "b"]}', link), Answer(200, b'{"tags": ["b", "c"]}')]
+    in_turn(server, pages)
+    assert connect(server.host).tags(f"{server.host}/os") == ("a", "b", "c")
+    assert server.of("GET")[-1].query["last"] == ["b"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{", b"7"])
+def test_a_list_of_tags_that_is_none(server: ScriptedServer, connect: Connect, body: bytes) -> None:
+    in_turn(server, [], Answer(200, body))
+    with pytest.raises(RegistryError, match="cannot be read"):
+        connect(server.host).tags(f"{server.host}/os")

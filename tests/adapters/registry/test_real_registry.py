@@ -357,3 +357,13 @@ def test_plain_http_needs_permission(running: RegistryServer, connect: Connect) 
     with pytest.raises(RegistryError, match="does not speak HTTPS") as error:
         connect().digest(f"{running.host}/os", "v1")
     assert f"add {running.host!r} to registry.insecure" in error.value.hint
+
+
+def test_tags_are_listed(registry: HttpRegistry, running: RegistryServer) -> None:
+    made = image("tagged")
+    repository = seed(registry, running, "many/tags", made)
+    wanted = [f"worker-amd64-{n:016x}" for n in range(7)]
+    for tag in wanted:
+        registry.put(repository, tag, made.manifest)
+    assert sorted(registry.tags(repository)) == wanted
+    assert registry.tags(f"{running.host}/no/such") == ()

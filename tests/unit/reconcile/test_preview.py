@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from reconciler.adapters.shfmt import ShfmtParser, installed
 from reconciler.core import render
-from reconciler.core.inputs import ENGINE
+from reconciler.core.engine import VERSION as ENGINE
+from reconciler.core.engine import Engine
 from reconciler.core.model import Arch, Base
 from reconciler.core.plan import Action, Plan
 from reconciler.core.status import ArchRecord, PoolRecord, write_status
@@ -241,3 +243,37 @@ def test_the_document_has_the_keys_of_the_contract() -> None:
     assert cell["reasons"][0]["path"] == "p/files/arm64/x"
     assert cell["input"] is None
     assert cell["definition"] != cell["previousDefinition"]
+
+
+BRANCHES = """\
+FROM quay.io/os/base:1
+RUN if [ "$(uname -m)" = aarch64 ]; then \\
+      dnf install -y kernel-64k; \\
+    else \\
+      dnf install -y kernel; \\
+    fi
+"""
+
+
+def with_shell(before: Files, after: Files) -> Plan:
+    objects = FakeObjects()
+    base, head = objects.add(before), objects.add(after)
+    history = History(objects, engine=Engine(trees=ShfmtParser(installed()).tree))
+    return Preview(history, Scope()).plan(head, base)
+
+
+def test_only_the_branch_of_one_architecture_changed() -> None:
+    new = BRANCHES.replace("kernel-64k", "kernel-64k-5.14")
+    plan = with_shell(changed(Containerfile=BRANCHES), changed(Containerfile=new))
+    assert actions(plan) == {"amd64": "reuse", "arm64": "build"}
+    assert reasons(plan) == [
+        "only the arm64 branch changed (p/Containerfile:3)",
+        "p/Containerfile:2  RUN: kernel-64k → kernel-64k-5.14",
+    ]
+
+
+def test_probes_that_are_not_trusted_count_for_every_architecture() -> None:
+    opaque = {"reconciler.yaml": config(rest="probes: opaque\n")}
+    new = BRANCHES.replace("kernel-64k", "kernel-64k-5.14")
+    plan = with_shell(changed(Containerfile=BRANCHES) | opaque, changed(Containerfile=new) | opaque)
+    assert actions(plan) == {"amd64": "build", "arm64": "build"}

@@ -31,7 +31,7 @@ class Bench:
         (self.pool,) = history.catalogue(self.commit).pools
         self.target = Target("worker", Arch.ARM64, history.inputs(self.pool, Arch.ARM64, ""), (BASE,))
         self.builder = FakeBuilder()
-        self.builds = Builds(self.builder, self.builder.clock)
+        self.builds = Builds(self.builder, history, self.builder.clock)
 
     def ensure(self) -> Work:
         """Ask once."""
@@ -77,7 +77,7 @@ def test_other_inputs_are_another_build(bench: Bench) -> None:
     bench.ensure()
     bench.end(Cause.DEFINITION)
     assert bench.target.inputs
-    other = Target("worker", Arch.ARM64, Inputs(bench.target.inputs.recipe, "n=1"), (BASE,))
+    other = Target("worker", Arch.ARM64, Inputs.of(bench.target.inputs.analysis, "n=1"), (BASE,))
     assert bench.builds.ensure(bench.pool, other, bench.commit).standing is Standing.BUILDING
 
 

@@ -1,0 +1,130 @@
+"""What is kept of finished analysis between runs, as bytes: readings of files, and analyses of pools.
+
+Belongs here: writing and reading these values, and the keys they are found by. A key covers all input that the value
+depends on; that the code is the same is up to the port that keeps the bytes. What cannot be read counts as absent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reconciler.core.catalogue import FileReading
+from reconciler.core.documents import BasePolicy, InlineText, MachineOSConfig
+from reconciler.core.inputs import Analysis, canonical_json
+from reconciler.core.model import Arch, Dialect, ImageRef, Needs, TreeEntry
+from reconciler.core.pool import Pool
+from reconciler.errors import Fault
+
+Analyses = Mapping[Arch, Analysis]
+
+
+def file_key(entry: TreeEntry) -> str:
+    """The key of a file's reading."""
+    return f"file/{entry.oid}/{entry.path}"
+
+
+def pool_key(pool: Pool, engine: str) -> str:
+    """The key of a pool's analyses."""
+    return f"pool/{engine}/{pool.fingerprint}"
+
+
+def write_reading(reading: FileReading) -> bytes | None:
+    """A sound reading as bytes; None for one with faults, which is rare and cheap to repeat."""
+    if reading.broken or reading.doubts:
+        return None
+    return canonical_json([_definition(one) for one in reading.definitions])
+
+
+def read_reading(content: bytes) -> FileReading | None:
+    """The reverse of `write_reading`."""
+    try:
+        return FileReading(tuple(_read_definition(value) for value in json.loads(content)))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def write_analyses(analyses: Analyses) -> bytes:
+    """A pool's analyses as bytes."""
+    return canonical_json({arch.value: _analysis(found) for arch, found in analyses.items()})
+
+
+def read_analyses(content: bytes) -> dict[Arch, Analysis]:
+    """The reverse of `write_analyses`; empty when it cannot be read."""
+    try:
+        return {Arch(arch): _read_analysis(Arch(arch), value) for arch, value in json.loads(content).items()}
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return {}
+
+
+def _definition(one: MachineOSConfig) -> dict[str, Any]:
+    return {
+        "pool": one.pool,
+        "path": one.path,
+        "line": one.line,
+        "push": [one.push.repository, one.push.tag, one.push.digest],
+        "containerfiles": [
+            [arch.value if arch else "", text.text, text.line] for arch, text in one.containerfiles.items()
+        ],
+        "annotations": dict(one.annotations),
+        "pull_secret": one.pull_secret,
+        "push_secret": one.push_secret,
+        "architectures": None if one.architectures is None else [arch.value for arch in one.architectures],
+        "refresh": dict(one.refresh),
+        "bases": one.bases.value,
+        "suspended": one.suspended,
+    }
+
+
+def _read_definition(value: Mapping[str, Any]) -> MachineOSConfig:
+    architectures = value["architectures"]
+    return MachineOSConfig(
+        pool=value["pool"],
+        path=value["path"],
+        line=value["line"],
+        push=ImageRef(*value["push"]),
+        containerfiles={
+            Arch(arch) if arch else None: InlineText(text, line)
+            for arch, text, line in value["containerfiles"]
+        },
+        annotations=value["annotations"],
+        pull_secret=value["pull_secret"],
+        push_secret=value["push_secret"],
+        architectures=None if architectures is None else tuple(Arch(arch) for arch in architectures),
+        refresh=value["refresh"],
+        bases=BasePolicy(value["bases"]),
+        suspended=value["suspended"],
+    )
+
+
+def _analysis(found: Analysis) -> list[Any]:
+    return [
+        found.content,
+        [[ref, arch.value] for ref, arch in found.bases],
+        found.uses_configs,
+        [
+            found.needs.runs,
+            list(found.needs.foreign),
+            [[list(d.since), d.path, d.line, d.what] for d in found.needs.dialect],
+        ],
+        list(found.assumes),
+        [[w.path, w.line, w.message, w.hint] for w in found.warnings],
+    ]
+
+
+def _read_analysis(arch: Arch, value: list[Any]) -> Analysis:
+    content, bases, uses_configs, (runs, foreign, dialect), assumes, warnings = value
+    return Analysis(
+        arch,
+        content,
+        tuple((ref, Arch(of)) for ref, of in bases),
+        uses_configs,
+        Needs(
+            runs,
+            tuple(foreign),
+            tuple(Dialect((since[0], since[1]), path, line, what) for since, path, line, what in dialect),
+        ),
+        tuple(assumes),
+        tuple(Fault(*warning) for warning in warnings),
+    )

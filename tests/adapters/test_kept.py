@@ -1,0 +1,127 @@
+"""The file of finished analysis: whatever happens to it costs time and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reconciler.adapters.kept import KeptInFile
+from reconciler.core.catalogue import FileReading
+from reconciler.core.inputs import Analysis
+from reconciler.core.model import Arch, Dialect, Needs
+from reconciler.errors import Fault
+from reconciler.reconcile import keeping
+from reconciler.reconcile.history import History
+from tests.fakes import FakeObjects
+from tests.unit.definitions import config, mosc
+
+FILES = {
+    "reconciler.yaml": config(),
+    "p/os.yaml": mosc("worker"),
+    "p/Containerfile": "FROM quay.io/os/base:1\n",
+}
+
+
+def test_what_was_put_is_there_the_next_time(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "kept.sqlite"
+    values = {f"key {n}": b"\0%d" % n for n in range(1200)}
+    with KeptInFile(path, "1") as kept:
+        kept.put(values)
+        kept.put({"key 1": b"new"})
+    with KeptInFile(path, "1") as kept:
+        assert kept.get(values.keys() | {"unknown"}) == values | {"key 1": b"new"}
+
+
+def test_another_edition_of_the_code_finds_nothing(tmp_path: Path) -> None:
+    with KeptInFile(tmp_path / "k", "1") as one, KeptInFile(tmp_path / "k", "2") as two:
+        one.put({"a": b"1"})
+        assert two.get(["a"]) == {}
+        assert one.get(["a"]) == {"a": b"1"}
+
+
+def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    path.write_bytes(b"this is no database at all" * 100)
+    with KeptInFile(path, "1") as kept:
+        kept.put({"a": b"1"})
+        assert kept.get(["a"]) == {"a": b"1"}
+
+
+def test_a_place_that_cannot_be_used_keeps_nothing(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with KeptInFile(tmp_path / "file" / "kept.sqlite", "1") as kept:
+        kept.put({"a": b"1"})
+        assert kept.get(["a"]) == {}
+
+
+def test_two_at_once_do_no_harm(tmp_path: Path) -> None:
+    with KeptInFile(tmp_path / "k", "1") as one, KeptInFile(tmp_path / "k", "1") as two:
+        one.put({"a": b"1"})
+        two.put({"b": b"2"})
+        assert one.get(["a", "b"]) == two.get(["a", "b"]) == {"a": b"1", "b": b"2"}
+
+
+@dataclass
+class Counting(FakeObjects):
+    """Counts the blobs that are read."""
+
+    read: int = 0
+
+    def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """As the fake, counted."""
+        wanted = list(oids)
+        self.read += len(wanted)
+        return super().blobs(wanted)
+
+
+def test_an_unchanged_definition_is_not_analysed_again(tmp_path: Path) -> None:
+    objects = Counting()
+    head = objects.add(FILES)
+
+    def digests() -> list[str]:
+        with KeptInFile(tmp_path / "kept", "1") as kept:
+            history = History(objects, kept=kept)
+            (pool,) = history.catalogue(head).pools
+            return [history.inputs(pool, arch, "").definition for arch in Arch]
+
+    first, objects.read = digests(), 0
+    assert digests() == first
+    assert objects.read == 1, "reconciler.yaml alone is read again"
+    (tmp_path / "kept").unlink()
+    assert digests() == first
+
+
+def test_another_engine_finds_nothing_of_this_one() -> None:
+    objects = FakeObjects()
+    (pool,) = History(objects).catalogue(objects.add(FILES)).pools
+    assert keeping.pool_key(pool, "1") != keeping.pool_key(pool, "2")
+
+
+@given(st.binary(max_size=300))
+def test_anything_else_in_the_file_counts_as_absent(content: bytes) -> None:
+    assert keeping.read_reading(content) is None or content.strip() == b"[]"
+    assert isinstance(keeping.read_analyses(content), dict)
+
+
+def test_an_analysis_comes_back_as_it_was() -> None:
+    needs = Needs(True, ("BUILDARCH",), (Dialect((1, 33), "p", 3, "a heredoc"),))
+    made = Analysis(
+        Arch.S390X, "sha256:1", (("q.io/a:1", Arch.AMD64),), True, needs, ("V",), (Fault("p", 1, "m", "h"),)
+    )
+    assert keeping.read_analyses(keeping.write_analyses({Arch.S390X: made})) == {Arch.S390X: made}
+
+
+def test_a_reading_comes_back_as_it_was() -> None:
+    files = {
+        "os.yaml": mosc("w", inline="FROM q.io/a:1\n", annotations="reconciler.machineos.dev/refresh: x")
+    }
+    objects = FakeObjects()
+    (pool,) = History(objects).catalogue(objects.add(files)).pools
+    reading = FileReading((pool.definition,))
+    content = keeping.write_reading(reading)
+    assert content is not None
+    assert keeping.read_reading(content) == reading
