@@ -24,8 +24,8 @@ from reconciler.adapters.git.objects import LocalObjects
 from reconciler.adapters.git.worktree import open_folder
 from reconciler.adapters.kept import KeptInFile
 from reconciler.adapters.registry import HttpRegistry
-from reconciler.adapters.shfmt import ShfmtParser, installed
-from reconciler.core.engine import Engine
+from reconciler.adapters.shfmt import ShfmtParser, edition, installed
+from reconciler.core.engine import VERSION, Engine
 from reconciler.errors import Fault, InvalidInput
 from reconciler.ports import Builder, Clock, Objects
 from reconciler.reconcile.history import History
@@ -108,7 +108,7 @@ def history(path: Path) -> Iterator[History]:
 
 def engine() -> Engine:
     """The engine with the parser that it needs. Raises ToolMissing."""
-    return Engine(trees=ShfmtParser(installed()).tree)
+    return Engine(f"{VERSION}+{edition()}", ShfmtParser(installed()).tree)
 
 
 def _kept() -> KeptInFile:

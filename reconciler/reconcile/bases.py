@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from reconciler.core.containerfile import ASSUMED
 from reconciler.core.index import child_digest, load
 from reconciler.core.inputs import Analysis
 from reconciler.core.model import Arch, Base, ImageRef
@@ -136,9 +137,13 @@ def _overridden(ref: str, base: _Found, found: Analysis) -> Iterator[Reason]:
     known = {"TARGETARCH": found.arch.value, "TARGETOS": "linux", "TARGETPLATFORM": found.arch.platform}
     for name in found.assumes:
         if name in base.env and base.env[name] != known.get(name):
-            yield Reason(
-                "bases",
-                "invalid",
-                f"base {ref} sets {name}={base.env[name]} in its environment, which wins over ARG {name} "
-                "(give the ARG another name, or set it with ENV)",
-            )
+            what = f"sets {name}={base.env[name]} in its environment, which wins over ARG {name}"
+            hint = "give the ARG another name, or set it with ENV"
+            if name in ASSUMED:
+                what, hint = f"sets {name}, which changes how a RUN is read", "unset it in the base"
+            yield Reason("bases", "invalid", f"base {ref} {what} ({hint})")
+    functions = sorted(name for name in base.env if name.startswith("BASH_FUNC_"))
+    if functions and set(ASSUMED) <= set(found.assumes):
+        # bash takes functions from the environment, as sh too: one may be called `uname`.
+        what = f"brings the shell function {functions[0]}, which could stand for any program"
+        yield Reason("bases", "invalid", f"base {ref} {what} (unset it in the base)")

@@ -1,5 +1,5 @@
 """Syntax trees of shell texts, by shfmt."""
 
-from reconciler.adapters.shfmt.parser import ShfmtParser, installed
+from reconciler.adapters.shfmt.parser import ShfmtParser, edition, installed
 
-__all__ = ["ShfmtParser", "installed"]
+__all__ = ["ShfmtParser", "edition", "installed"]

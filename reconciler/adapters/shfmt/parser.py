@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, files
+from importlib.metadata import PackageNotFoundError, files, version
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from typing import Final
@@ -76,6 +76,17 @@ class ShfmtParser:
             process.kill(child)
 
 
+def edition() -> str:
+    """Which parser this is: part of the engine's version, since another one may read a text otherwise.
+
+    Raises ToolMissing.
+    """
+    try:
+        return f"{_PACKAGE}-{version(_PACKAGE)}"
+    except PackageNotFoundError as error:
+        raise _missing() from error
+
+
 def installed() -> Path:
     """Where pip put the program: no other shfmt will do, because digests depend on how it reads.
 
@@ -88,4 +99,8 @@ def installed() -> Path:
     for one in listed:
         if one.name == "shfmt":
             return Path(str(one.locate())).resolve()
-    raise ToolMissing(f"the package {_PACKAGE} is not installed", hint=f"pip install {_PACKAGE}")
+    raise _missing()
+
+
+def _missing() -> ToolMissing:
+    return ToolMissing(f"the package {_PACKAGE} is not installed", hint=f"pip install {_PACKAGE}")

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from reconciler.adapters.shfmt import ShfmtParser, installed
+from reconciler.core.engine import Engine
 from reconciler.core.inputs import digest_of
 from reconciler.core.model import Arch, Base
 from reconciler.core.plan import Target
@@ -143,3 +145,18 @@ def test_a_base_is_asked_for_once() -> None:
 def test_locked_bases_are_not_asked_for() -> None:
     known = (Base("quay.io/os/base:1", digest_of(b"old")),)
     assert Bases(FakeRegistry()).resolve(target(), known).bases == known
+
+
+@pytest.mark.parametrize("env", ["SHELLOPTS=xtrace", "BASH_FUNC_uname%%=() { echo arm64; }"])
+def test_an_environment_that_changes_the_shell_under_an_evaluated_text(env: str) -> None:
+    objects = FakeObjects()
+    text = 'FROM quay.io/os/base:1\nRUN if [ "$(uname -m)" = aarch64 ]; then a; else b; fi\n'
+    head = objects.add({"reconciler.yaml": config(), "p/os.yaml": mosc("w"), "p/Containerfile": text})
+    history = History(objects, engine=Engine(trees=ShfmtParser(installed()).tree))
+    (pool,) = history.catalogue(head).pools
+    wanted = Target("w", Arch.ARM64, history.inputs(pool, Arch.ARM64, ""))
+    registry = FakeRegistry()
+    push(registry, "1", "arm64", Env=[env])
+    (reason,) = Bases(registry).resolve(wanted).obstacles
+    assert reason.ingredient == "bases"
+    assert env.split("=")[0] in reason.message
