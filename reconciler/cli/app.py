@@ -5,16 +5,34 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from typing import Final
 
 import click
 
 from reconciler import __version__
-from reconciler.cli.commands import once, plan, status, validate
 from reconciler.cli.output import Output
 from reconciler.errors import ReconcilerError
 
+COMMANDS: Final = ("once", "plan", "status", "validate")
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+class Commands(click.Group):
+    """Loads a command's module when it is asked for: most of them need libraries that the others do without."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (the signature is click's)
+        """By name."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command of a name; None when there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(import_module(f"reconciler.cli.commands.{cmd_name}"), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="reconciler")
 def cli() -> None:
     """Build machine OS images from Git, per CPU architecture, and only those that a commit really changes.
@@ -25,10 +43,6 @@ def cli() -> None:
       reconciler plan --base main --head HEAD
       reconciler once --config reconciler-config.yaml
     """
-
-
-for command in (validate.validate, plan.plan, once.once, status.status):
-    cli.add_command(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -5,7 +5,6 @@ Belongs here: which adapter implements which port, and where caches lie. The onl
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -13,21 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import reconciler.core as reconciler_core
-from reconciler import __version__
 from reconciler.adapters.builders.attempt import LocalOptions
 from reconciler.adapters.builders.local import LocalBuilder
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.git.command import scrub
 from reconciler.adapters.git.mirror import Mirror
-from reconciler.adapters.git.objects import LocalObjects
-from reconciler.adapters.git.worktree import open_folder
-from reconciler.adapters.kept import KeptInFile
 from reconciler.adapters.registry import HttpRegistry
-from reconciler.adapters.shfmt import ShfmtParser, edition, installed
-from reconciler.core.engine import VERSION, Engine
+from reconciler.cli.local import cache_folder, engine, kept
 from reconciler.errors import Fault, InvalidInput
-from reconciler.ports import Builder, Clock, Objects
+from reconciler.ports import Builder, Clock
 from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler
@@ -80,7 +73,7 @@ def reconciler(config: Path, wrap: Callable[[Any], Any] = lambda adapter: adapte
             registry=wrap(registries),
             builder=wrap(builder),
             clock=clock,
-            history=History(repository, place.folder, engine(), kept=stack.enter_context(_kept())),
+            history=History(repository, place.folder, engine(), kept=stack.enter_context(kept())),
             place=place,
             scope=Scope(fallback=settings.architectures),
         )
@@ -97,50 +90,11 @@ def load(config: Path) -> Settings:
     return read_settings(content, str(config))
 
 
-@contextmanager
-def history(path: Path) -> Iterator[History]:
-    """The history of a repository on this machine, below the folder that `path` names. Raises GitError."""
-    scrub(os.environ)
-    objects = LocalObjects.open(path)
-    with _kept() as kept:
-        yield History(objects, objects.prefix, engine(), kept)
-
-
-def engine() -> Engine:
-    """The engine with the parser that it needs. Raises ToolMissing."""
-    return Engine(f"{VERSION}+{edition()}", ShfmtParser(installed()).tree)
-
-
-def _kept() -> KeptInFile:
-    return KeptInFile(cache_folder() / "analysis.sqlite", _edition())
-
-
-def _edition() -> str:
-    """The code that analysis depends on, by the state of its files: in a checkout it changes between versions."""
-    core = Path(reconciler_core.__file__).parent
-    files = sorted((str(path), path.stat()) for path in core.rglob("*.py"))
-    states = "\0".join(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in files)
-    return hashlib.sha256(f"{__version__}\0{states}".encode()).hexdigest()[:16]
-
-
-def working_files(path: Path) -> tuple[Objects, str]:
-    """The files of a folder as they are on disk, and the commit that they stand for."""
-    scrub(os.environ)
-    objects = open_folder(path)
-    return objects, objects.resolve("HEAD")
-
-
 def registry(config: Path | None) -> HttpRegistry:
     """Registries as a configuration file says, or else with what this user has for other container tools."""
     if config is None:
         return HttpRegistry(SystemClock(), auth_file=_default_auth_file())
     return _registry(load(config), config.parent, SystemClock())
-
-
-def cache_folder() -> Path:
-    """`$XDG_CACHE_HOME/reconciler`; may be deleted at any time."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "reconciler"
 
 
 def _registry(settings: Settings, folder: Path, clock: Clock) -> HttpRegistry:

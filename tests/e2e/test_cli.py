@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from reconciler.cli.app import cli
+from reconciler.cli.app import COMMANDS as CLI_COMMANDS
 from tests.servers.stage import Stage
 
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/plan.json").read_text())
@@ -27,7 +27,7 @@ def author(tmp_path: Path, definitions: Path) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("command", [[], *[[name] for name in cli.commands]])
+@pytest.mark.parametrize("command", [[], *[[name] for name in CLI_COMMANDS]])
 def test_every_command_has_help_with_an_example(command: list[str], author: Stage) -> None:
     said = author.reconciler(*command, "--help")
     assert said.status == 0

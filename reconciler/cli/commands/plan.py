@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli import compose
+from reconciler.cli import local
 from reconciler.cli.output import Output
 from reconciler.core import render
 from reconciler.core.model import Arch
@@ -86,8 +86,12 @@ def plan(
     """
     output = Output()
     with ExitStack() as stack:
-        history = stack.enter_context(compose.history(repo))
-        bases = Bases(stack.enter_context(compose.registry(config))) if resolve_bases else None
+        history = stack.enter_context(local.history(repo))
+        bases = None
+        if resolve_bases:
+            from reconciler.cli import compose  # an offline plan does without its libraries
+
+            bases = Bases(stack.enter_context(compose.registry(config)))
         resolve = history.objects.resolve
         preview = Preview(history, Scope(architectures, pools=frozenset(pools)), bases)
         made = preview.plan(resolve(head), resolve(base) if base is not None else None)

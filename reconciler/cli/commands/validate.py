@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli import compose
+from reconciler.cli import local
 from reconciler.cli.output import Output
 from reconciler.core.model import Arch
 from reconciler.core.pool import Pool
@@ -45,7 +45,7 @@ def validate(ctx: click.Context, path: Path) -> None:
     Exit status: 0 sound; 1 any fault.
     """
     output = Output()
-    objects, commit = compose.working_files(path)
+    objects, commit = local.working_files(path)
     history = History(objects)
     catalogue = history.catalogue(commit)
     faults, warnings = set(catalogue.faults), set[Fault]()
