@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test check clean
+.PHONY: help demo test check bench oracle clean
 .DEFAULT_GOAL := help
 
 help:  ## Show this list
@@ -20,6 +20,13 @@ check: $(VENV)/.installed-dev  ## Format, lint and types
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
+
+bench: tools-test $(VENV)/.installed-dev  ## Measure plans and builds; results go to bench/results
+	@$(BIN)/python -m bench.plan --json bench/results/plan.json
+	@$(BIN)/python -m bench.builds --json bench/results/builds.json
+
+oracle: tools-test $(VENV)/.installed-dev  ## Let buildah judge 500 pairs of definitions: no rebuild may be missed
+	@$(BIN)/python -m tests.oracle --pairs 500
 
 clean:  ## Remove what these commands left in this folder
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info build dist

@@ -7,7 +7,9 @@ shell text (`core.shell`).
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import Final
 
 from reconciler.core.containerfile.context import ContextTree
@@ -15,33 +17,42 @@ from reconciler.core.containerfile.scope import DEFAULT_PATH
 from reconciler.core.containerfile.state import StageState
 from reconciler.core.containerfile.syntax import Containerfile, Instruction, Keyword
 from reconciler.core.containerfile.values import literal, show
-from reconciler.core.shell import Dialect, Known, may_replace_probes, specialise, worth_parsing
+from reconciler.core.shell import PROBES, SHELLS, Dialect, Known, replaced, specialise, worth_parsing
 
 Trees = Callable[[str, Dialect], object | None]
 """`ports.ShellParser.tree`."""
 
-_PROBES: Final = frozenset(("uname", "arch", "dpkg", "rpm", "apk"))
+_WHOLE: Final = frozenset(("", "bin", "sbin", "usr", "local"))
+"""Folders in which programs are found, or that hold such folders."""
+_TARGET: Final = re.compile(r"[=,](?:target|dst|destination)=([^,]*)")
 _SHELLS: Final = frozenset(("/bin/sh", "/usr/bin/sh", "sh"))
 _FLAGS: Final = {"-c": (), "-ec": (), "-uc": (), "-euc": (), "-exc": ("x",), "-euxc": ("x",), "-xc": ("x",)}
 ASSUMED: Final = ("BASHOPTS", "SHELLOPTS")
 """Variables that change a shell, so a base image must not bring them where a text was evaluated."""
 
 
-def keeps_probes(containerfile: Containerfile, context: ContextTree) -> bool:
-    """Whether nothing in a file puts a program in the place of `uname` and its kin."""
-    if any(posixpath.basename(entry.path) in _PROBES for entry in context.entries):
-        return False
-    bodies = (one for stage in containerfile.stages for one in stage.body)
-    return not any(_replaces(one) for one in bodies)
+def replaced_programs(containerfile: Containerfile, context: ContextTree) -> frozenset[str]:
+    """Probes and shells that something in a file or its context may put another program in the place of."""
+    names = PROBES | SHELLS
+    found = names & {posixpath.basename(entry.path) for entry in context.entries}
+    for stage in containerfile.stages:
+        for instruction in stage.body:
+            found |= _replaced(instruction)
+    return frozenset(found)
 
 
-def _replaces(one: Instruction) -> bool:
+def _replaced(one: Instruction) -> frozenset[str]:
+    names = PROBES | SHELLS
     if one.keyword in (Keyword.COPY, Keyword.ADD):
-        return any(posixpath.basename(word.strip("\"'").rstrip("/")) in _PROBES for word in one.words)
+        words = [word.strip("\"'").rstrip("/") for word in one.words]
+        target = posixpath.basename(words[-1]) if words else ""
+        if target in _WHOLE and any(flag.startswith("--from=") for flag in one.flags):
+            return names  # a folder of another image or stage, whose files nobody here can name
+        return names & {posixpath.basename(word) for word in words}
     if one.keyword is Keyword.RUN:
         texts = [*one.words, *(heredoc.body for heredoc in one.heredocs)]
-        return any(map(may_replace_probes, texts))
-    return False
+        return frozenset(chain.from_iterable(map(replaced, texts)))
+    return frozenset()
 
 
 def script(instruction: Instruction, text: str, dialect: str) -> tuple[tuple[str, ...], str] | None:
@@ -57,18 +68,26 @@ def script(instruction: Instruction, text: str, dialect: str) -> tuple[tuple[str
 def residue(state: StageState, instruction: Instruction, head: tuple[str, ...], text: str) -> str | None:
     """What is left of a text here; None: keep the text."""
     build = state.build
-    if build.trees is None or "\0" in text:
+    covered = any(posixpath.basename(target.rstrip("/")) in _WHOLE for target in _targets(instruction))
+    if build.trees is None or "\0" in text or covered:
         return None
     known = Known(
         variables=dict(_variables(state)),
         arch=build.arch,
-        probes_trusted=build.probes and _finds_probes(state, instruction),
+        probes_trusted=build.probes and _finds_probes(state),
         traced=bool(head and _FLAGS[head[1]]),
     )
     if not worth_parsing(text, known):
         return None
     tree = build.trees(text, known.dialect)
     return None if tree is None else specialise(tree, text, known)
+
+
+def _targets(instruction: Instruction) -> Iterator[str]:
+    """Where a RUN mounts something."""
+    for flag in instruction.flags:
+        if flag.startswith("--mount="):
+            yield from _TARGET.findall(flag)
 
 
 def _variables(state: StageState) -> Iterator[tuple[str, str]]:
@@ -80,10 +99,9 @@ def _variables(state: StageState) -> Iterator[tuple[str, str]]:
             yield name, show(text)
 
 
-def _finds_probes(state: StageState, instruction: Instruction) -> bool:
-    """Whether the shell finds programs where the base image has them, and nothing is mounted over these."""
+def _finds_probes(state: StageState) -> bool:
+    """Whether the shell finds programs where the base image has them."""
     path = state.variables.env.get("PATH")
     untouched = path is None or (state.variables.scratch and path == literal(DEFAULT_PATH))
-    mounted = any("bin" in flag for flag in instruction.flags)
     native = state.stage.platform is state.build.arch  # emulators answer as they like
-    return native and untouched and "PATH" not in state.variables.args and not mounted
+    return native and untouched and "PATH" not in state.variables.args

@@ -12,7 +12,7 @@ from reconciler.core.containerfile.context import Context, ContextTree
 from reconciler.core.containerfile.evaluate import evaluate
 from reconciler.core.containerfile.recipe import Recipe
 from reconciler.core.containerfile.scope import DEFAULT_PATH, Globals, Notes, Variables, platform_arguments
-from reconciler.core.containerfile.shells import ASSUMED, Trees, keeps_probes
+from reconciler.core.containerfile.shells import ASSUMED, Trees, replaced_programs
 from reconciler.core.containerfile.stages import (
     SCRATCH,
     Stage,
@@ -24,6 +24,7 @@ from reconciler.core.containerfile.state import Build, Config, StageState
 from reconciler.core.containerfile.syntax import Containerfile, Keyword
 from reconciler.core.containerfile.values import ExpansionError, Json, literal
 from reconciler.core.model import Arch
+from reconciler.core.shell import PROBES, SHELLS
 from reconciler.errors import InvalidInput
 
 _SINCE_RESET_PLATFORM: Final = (1, 40)
@@ -52,7 +53,8 @@ def specialise(
         stages = resolve_stages(containerfile, arch, known)
         if notes.faults:
             raise InvalidInput(notes.faults)
-        reading = _Reading(trees, probes and keeps_probes(containerfile, context))
+        replaced = replaced_programs(containerfile, context)
+        reading = _Reading(None if replaced & SHELLS else trees, probes and not replaced & PROBES)
         build, states = _evaluate_all(stages, arch, known, Context(context), reading)
     except ExpansionError as error:
         notes.fault(0, str(error), "make the file smaller")

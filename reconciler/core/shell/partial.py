@@ -24,9 +24,6 @@ _BRANCH: Final = re.compile(r"&&|\|\||\b(?:if|case)\b")
 _PROBE: Final = re.compile(r"\b(?:uname|arch|dpkg|rpm|apk)\b")
 _VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_]\w*)", re.ASCII)
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
-_REPLACED: Final = re.compile(
-    r"(?:bin/|>\s*[\"']?)(?:uname|arch|dpkg|rpm|apk)(?![\w.-])|(?<=[\w./\"'] )uname\b(?!\s+-)"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +69,6 @@ def specialise(tree: object, text: str, known: Known) -> str | None:
         return render(outcome.node)
     except Unproven:
         return None
-
-
-def may_replace_probes(text: str) -> bool:
-    """Whether a text seems to put a program of a probe's name somewhere, for texts that run before others."""
-    return _REPLACED.search(text) is not None
 
 
 def _unsettling(name: str) -> bool:

@@ -70,11 +70,28 @@ def test_the_exec_form_of_sh() -> None:
         f"ARG PATH=/x\nRUN {UNAME}",
         f"RUN --mount=type=tmpfs,target=/usr/bin {UNAME}", f"COPY f /usr/bin/uname\nRUN {UNAME}",
         f"RUN cp x /usr/bin/uname\nRUN {UNAME}", f"ADD f '/x/uname'\nRUN {UNAME}",
+        f"ARG TARGETARCH\nCOPY f /bin/sh\nRUN {IF}", f"ARG TARGETARCH\nRUN ln -sf /x /bin/sh\nRUN {IF}",
+        f"ARG TARGETARCH\nRUN rm /bin/sh; cp /x /bin/sh\nRUN {IF}", f"RUN cd /bin && cp /x uname\nRUN {UNAME}",
+        f"COPY --from=example.com/tools:1 / /\nRUN {UNAME}",
+        f"COPY --from=example.com/tools:1 /out/ /usr/local/bin/\nRUN {UNAME}",
+        f"ARG TARGETARCH\nRUN --mount=type=bind,from=example.com/tools:1,dst=/usr {IF}",
     ],
 )  # fmt: skip
 def test_what_is_not_known_decides_nothing(lines: str) -> None:
     found = last_run(f"FROM example.com/base:1\n{lines}", {"f": "f"})
     assert "text" in found or "if" in found.get("sh", "if")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f"COPY --from=example.com/tools:1 /cosign /usr/bin/cosign\nRUN {UNAME}",
+        f"RUN --mount=type=bind,target=/ctx {UNAME}",
+        f"RUN useradd -s /bin/bash core\nRUN apt-get install -y bash dpkg\nRUN {UNAME}",
+    ],
+)
+def test_what_replaces_no_program_is_no_obstacle(lines: str) -> None:
+    assert last_run(f"FROM example.com/base:1\n{lines}", {"f": "f"})["sh"] in ("a", "b")
 
 
 def test_a_context_with_a_program_of_that_name_is_not_believed() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reconciler.core.model import Arch
-from reconciler.core.shell import Dialect, Known, may_replace_probes, specialise
+from reconciler.core.shell import Dialect, Known, replaced, specialise
 from tests.unit.shell.texts import PARSER, left, lines
 
 DECIDED = 'if [ "$TARGETARCH" = amd64 ]; then a; else b; fi'
@@ -183,12 +183,18 @@ def test_trees_of_another_shape_are_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "replaces"),
+    ("text", "names"),
     [
-        ("cp x /usr/local/bin/uname", True), ("echo > uname", True), ("ln -s x uname", True),
-        ("A=$(uname -m)", False),
-        ("apt-get install -y dpkg", False), ("rm -rf /var/lib/dpkg", False), ("cp arch-x /usr/bin/arch-x", False),
+        ("cp x /usr/local/bin/uname", "uname"), ("echo > uname", "uname"), ("ln -s x uname", "uname"),
+        ("cd /usr/local/bin && cp /x arch", "arch"), ("ln -s /x apk", "apk"), ("cp /shims/rpm /usr/bin", "rpm"),
+        ("ln -sf /x /bin/sh", "sh"), ("rm /bin/sh; printf '#!' > /bin/sh", "sh"), ("mv a 'bash'", "bash"),
+        ("rm -f /usr/bin/uname", "uname"), ("install -m755 x /sbin/dpkg", "dpkg"), ("cp /x uname", "uname"),
+        ("if true; then ln -s x dash; fi", "dash"), ("A=1 ln -s busybox y", "busybox"), (">/bin/sh x", "sh"),
+        ("A=$(uname -m)", ""), ("uname -m; arch; dpkg --print-architecture", ""), ("sh -c 'x'; exec bash y", ""),
+        ("apt-get install -y dpkg bash", ""), ("rm -rf /var/lib/dpkg", ""), ("cp arch-x /usr/bin/arch-x", ""),
+        ("useradd -s /bin/bash core", ""), ("echo '#!/bin/sh' > /x", ""), ("/usr/bin/uname -m", ""),
+        ("test -x /usr/libexec/rpm && rpm -q x", ""), ("dnf install -y rpm && rpm --eval %_arch", ""),
     ],
 )  # fmt: skip
-def test_earlier_texts_that_replace_probes(text: str, replaces: bool) -> None:
-    assert may_replace_probes(text) is replaces
+def test_texts_that_replace_probes_and_shells(text: str, names: str) -> None:
+    assert replaced(text) == frozenset(names.split())
