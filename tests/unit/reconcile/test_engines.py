@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -12,23 +11,7 @@ from reconciler.core.engine import Engine
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action
 from reconciler.core.pool import Blobs, Pool
-from reconciler.ports import OCI_MANIFEST
-from reconciler.reconcile.history import History
-from reconciler.reconcile.planning import Place, World
-from reconciler.reconcile.reconciler import Reconciler, Result
-from reconciler.reconcile.targets import Scope
-from tests.fakes import FakeBuilder, FakeClock, FakeRegistry, FakeRepository, Files
-from tests.unit.definitions import config, mosc
-
-BASE = "quay.io/os/base"
-REPOSITORY = "registry.example.com/os/worker"
-FILES: dict[str, bytes | str] = {
-    "reconciler.yaml": config(),
-    "p/os.yaml": mosc("worker"),
-    "p/Containerfile": f"FROM {BASE}:1\nARG TARGETARCH\nCOPY files/${{TARGETARCH}}/ /\n",
-    "p/files/amd64/x": "x",
-    "p/files/arm64/x": "x",
-}
+from tests.unit.reconcile.bench import FILES, Bench, actions
 
 
 class OtherEngine(Engine):
@@ -43,85 +26,9 @@ class OtherEngine(Engine):
 OLD, NEW = Engine("1"), OtherEngine("2")
 
 
-class Bench:
-    """One repository, registry and builder, which daemons with different engines work on."""
-
-    def __init__(self) -> None:
-        self.repository = FakeRepository()
-        self.registry = FakeRegistry()
-        self.builder = FakeBuilder()
-        self.commit(FILES)
-        for arch in ("amd64", "arm64"):
-            self.push_image(BASE, arch, arch, {})
-        manifests = [
-            {
-                "digest": self.registry.manifests[BASE, a].digest,
-                "platform": {"architecture": a, "os": "linux"},
-            }
-            for a in ("amd64", "arm64")
-        ]
-        index = {
-            "schemaVersion": 2,
-            "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": manifests,
-        }
-        self.registry.add(BASE, "1", index["mediaType"], json.dumps(index).encode())  # type: ignore[arg-type]
-
-    def commit(self, files: Files) -> None:
-        """What an author does: the status files stay."""
-        kept = self.repository.commits[-1] if self.repository.commits else {}
-        status = {path: text for path, text in kept.items() if path.startswith("status/")}
-        self.repository.add({**files, **status})
-
-    def push_image(self, repository: str, reference: str, arch: str, annotations: dict[str, str]) -> None:
-        """A single image, as buildah pushes it."""
-        blob = self.registry.add_blob(
-            repository, json.dumps({"architecture": arch, "os": "linux", "n": reference}).encode()
-        )
-        manifest = {"mediaType": OCI_MANIFEST, "config": {"digest": blob}, "annotations": annotations}
-        self.registry.add(repository, reference, OCI_MANIFEST, json.dumps(manifest).encode())
-
-    def run(self, engine: Engine) -> Result:
-        """One pass of a daemon that has just started."""
-        world = World(
-            repository=self.repository,
-            registry=self.registry,
-            builder=self.builder,
-            clock=FakeClock(),
-            history=History(self.repository, engine=engine),
-            place=Place("main", "main"),
-            scope=Scope(),
-        )
-        return Reconciler(world).run_pass()
-
-    def end_builds(self) -> None:
-        """Every build that runs ends well, and has pushed its image."""
-        for name, build in self.builder.known.items():
-            if not build.ended:
-                request = self.builder.requests[name]
-                repository, _, tag = request.image.rpartition(":")
-                self.push_image(repository, tag, request.arch.value, dict(request.annotations))
-                self.builder.end(name)
-
-    def settle(self, engine: Engine) -> Result:
-        """Passes until nothing is in flight."""
-        while (result := self.run(engine)).in_flight:
-            self.end_builds()
-        return result
-
-    @property
-    def started(self) -> int:
-        """How many builds were ever begun."""
-        return len(self.builder.requests)
-
-
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
-
-
-def actions(result: Result) -> set[Action]:
-    return {cell.action for pool in result.plan.pools for cell in pool.cells}
 
 
 def test_the_engines_differ(bench: Bench) -> None:
