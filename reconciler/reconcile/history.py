@@ -131,9 +131,18 @@ class History:
             for e in self.objects.tree(commit, folder)
             if e.is_file and e.path.endswith(".yaml") and "/" not in e.path and e.size <= _STATUS_LIMIT
         ]
-        blobs = dict(self.objects.blobs(e.oid for e in entries))
         found = Records({}, {})
+        known = self._kept.get([keeping.record_key(e) for e in entries])
+        unknown = []
         for entry in entries:
+            record = keeping.read_record(known.get(keeping.record_key(entry), b""))
+            if record is None:
+                unknown.append(entry)
+            else:
+                found.pools[record.pool] = record
+        blobs = dict(self.objects.blobs(e.oid for e in unknown))
+        made = {}
+        for entry in unknown:
             name = entry.path.removesuffix(".yaml")
             path = posixpath.join(folder, entry.path)
             try:
@@ -144,8 +153,10 @@ class History:
                     )
                     raise InvalidInput([fault])
                 found.pools[name] = record
+                made[keeping.record_key(entry)] = keeping.write_record(record)
             except InvalidInput as error:
                 found.broken[name] = error.faults
+        self._keep(made)
         return found
 
     def earlier(self, commit: str, status_path: str, pool: str) -> Iterator[PoolRecord]:

@@ -1,4 +1,4 @@
-"""What is kept of finished analysis between runs, as bytes: readings of files, and analyses of pools.
+"""What is kept of finished work between runs, as bytes: readings of files, records, and analyses of pools.
 
 Belongs here: writing and reading these values, and the keys they are found by. A key covers all input that the value
 depends on; that the code is the same is up to the port that keeps the bytes. What cannot be read counts as absent.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from reconciler.core.catalogue import FileReading
 from reconciler.core.documents import BasePolicy, InlineText, MachineOSConfig
 from reconciler.core.inputs import Analysis, canonical_json
-from reconciler.core.model import Arch, Dialect, ImageRef, Needs, TreeEntry
+from reconciler.core.model import Arch, Base, Dialect, ImageRef, Needs, TreeEntry
 from reconciler.core.pool import Pool
+from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import Fault
 
 Analyses = Mapping[Arch, Analysis]
@@ -41,6 +43,44 @@ def read_reading(content: bytes) -> FileReading | None:
     """The reverse of `write_reading`."""
     try:
         return FileReading(tuple(_read_definition(value) for value in json.loads(content)))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def record_key(entry: TreeEntry) -> str:
+    """The key of a status file's record."""
+    return f"status/{entry.oid}/{entry.path}"
+
+
+def write_record(record: PoolRecord) -> bytes:
+    """A record as bytes: quicker to read than the status file, which is YAML."""
+    return canonical_json(asdict(record))
+
+
+def read_record(content: bytes) -> PoolRecord | None:
+    """The reverse of `write_record`."""
+    try:
+        value = json.loads(content)
+        entries = tuple(
+            ArchRecord(
+                Arch(one["arch"]),
+                one["image"],
+                one["input"],
+                one["definition"],
+                one["source_commit"],
+                one["epoch"],
+                tuple(Base(base["ref"], base["digest"]) for base in one["bases"]),
+            )
+            for one in value["architectures"]
+        )
+        return PoolRecord(
+            value["pool"],
+            value["instance"],
+            value["engine"],
+            value["image"],
+            value["source_commit"],
+            entries,
+        )
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -103,6 +103,8 @@ class Preview:
         before: PoolTargets | None,
         base: str | None,
     ) -> Cell:
+        if after is before and target.inputs and self.bases is None:
+            return self._unchanged(after, target)
         old = self._version_before(after, before, target.arch, base)
         target = self._resolved(target)
         locked = after.pool is not None and after.pool.definition.bases is BasePolicy.LOCKED
@@ -116,6 +118,12 @@ class Preview:
             target.input,
             (image.image or None) if image else None,
         )
+
+    def _unchanged(self, after: PoolTargets, target: Target) -> Cell:
+        """A cell of a pool in which this change touches nothing: most of them, so it takes the short way."""
+        recorded, definition = arch_record(after.record, target.arch), target.definition
+        image = recorded.image if recorded and recorded.definition == definition else None
+        return Cell(target.arch, Action.REUSE, (), definition, definition, None, image)
 
     def _resolved(self, target: Target) -> Target:
         if self.bases is None or target.inputs is None:

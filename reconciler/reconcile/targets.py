@@ -6,10 +6,12 @@ Does not belong here: bases, images, nodes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from reconciler.core.catalogue import Catalogue
+from reconciler.core.documents import RepositoryConfig
 from reconciler.core.epoch import next_epoch
 from reconciler.core.model import Arch
 from reconciler.core.plan import Reason, Target
@@ -30,6 +32,15 @@ class PoolTargets:
     targets: tuple[Target, ...]
     warnings: tuple[Fault, ...] = ()
     errors: tuple[Fault, ...] = ()
+    config: RepositoryConfig | None = None
+
+    def same_as(self, pool: Pool, catalogue: Catalogue) -> bool:
+        """Whether a pool of another commit, read with that commit's configuration, has these very targets."""
+        return (
+            self.pool is not None
+            and self.pool.fingerprint == pool.fingerprint
+            and self.config == catalogue.config
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +76,19 @@ def find(
     records: Mapping[str, PoolRecord],
     scope: Scope,
     epochs: Epochs,
-    expected: Collection[str] = (),
+    before: Mapping[str, PoolTargets] = MappingProxyType({}),
 ) -> list[PoolTargets]:
     """The targets of every pool in scope, by name.
 
-    `expected` names pools, besides the recorded ones, that were there before: as long as a file cannot be read, it may
-    be the one that defines them.
+    `before` are the targets of the commit that is compared with, found with the same records. A pool whose files are
+    as they were then has the same targets; and as long as a file cannot be read, it may be the one that defines a pool
+    that was there.
     """
     found = []
     sound = {pool.name: pool for pool in catalogue.pools}
     names = sound.keys() | catalogue.broken.keys()
     if catalogue.doubts:
-        names |= records.keys() | set(expected)
+        names |= records.keys() | before.keys()
     for name in sorted(filter(scope.covers, names)):
         record = records.get(name)
         doubts = catalogue.doubts_about(name)
@@ -84,6 +96,8 @@ def find(
         if pool is None or doubts:
             faults = catalogue.broken.get(name, ()) + doubts
             found.append(_obstructed(name, pool, record, faults, catalogue, scope))
+        elif name in before and before[name].same_as(pool, catalogue):
+            found.append(before[name])
         else:
             found.append(_targets(history, pool, record, catalogue, scope, epochs.of(pool)))
     return found
@@ -142,7 +156,14 @@ def _targets(
             continue
         targets.append(Target(pool.name, arch, inputs))
     return PoolTargets(
-        pool.name, place[0], pool, record, tuple(targets), tuple(sorted(warnings)), tuple(sorted(errors))
+        pool.name,
+        place[0],
+        pool,
+        record,
+        tuple(targets),
+        tuple(sorted(warnings)),
+        tuple(sorted(errors)),
+        catalogue.config,
     )
 
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from reconciler.adapters.kept import KeptInFile
 from reconciler.core.catalogue import FileReading
 from reconciler.core.inputs import Analysis
-from reconciler.core.model import Arch, Dialect, Needs
+from reconciler.core.model import Arch, Base, Dialect, Needs
+from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import Fault
 from reconciler.reconcile import keeping
 from reconciler.reconcile.history import History
@@ -125,3 +126,10 @@ def test_a_reading_comes_back_as_it_was() -> None:
     content = keeping.write_reading(reading)
     assert content is not None
     assert keeping.read_reading(content) == reading
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    entry = ArchRecord(Arch.AMD64, "r@sha256:1", "i", "d", "c", "n=1", (Base("q.io/a:1", "sha256:2"),))
+    record = PoolRecord("w", "default", "1", "r@sha256:3", "c", (entry,))
+    assert keeping.read_record(keeping.write_record(record)) == record
+    assert keeping.read_record(b"{}") is None
