@@ -7,13 +7,13 @@ Rules observed in openshift/imagebuilder `dispatchers.go` and `evaluator.go`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from reconciler.core.containerfile.expand import expand_words
 from reconciler.core.containerfile.runs import run
 from reconciler.core.containerfile.scope import check_platform_default, declarations
-from reconciler.core.containerfile.state import StageState
+from reconciler.core.containerfile.state import StageState, encode_set
 from reconciler.core.containerfile.syntax import Instruction, Keyword
 from reconciler.core.containerfile.transfers import clean_path, transfer
 from reconciler.core.containerfile.values import ExpansionError, Text, join, literal, plain, show
@@ -85,6 +85,10 @@ def evaluate(state: StageState) -> None:
             transfer(state, instruction, place)
         else:
             _DO[instruction.keyword](state, instruction)
+        if instruction.keyword is Keyword.VOLUME and place == len(body) - 1:
+            # buildah 1.28 leaves the folders of a VOLUME in the image when nothing follows it in its stage, and only
+            # then (tried): so `VOLUME /a /b` at the end is not the same as `VOLUME /a` and then `VOLUME /b`.
+            state.operations.append({"op": "volume", "paths": encode_set(_volumes(state, instruction))})
         if instruction.keyword not in _OPERATIONS and place and body[place - 1].keyword is Keyword.RUN:
             # A RUN may have removed its own working directory; the next instruction brings it back.
             state.ensure_workdir(instruction)
@@ -171,13 +175,16 @@ def _expose(state: StageState, instruction: Instruction) -> None:
     _config_step(state, instruction, " ".join(map(show, ports)))
 
 
-def _volume(state: StageState, instruction: Instruction) -> None:
+def _volumes(state: StageState, instruction: Instruction) -> Iterator[Text]:
     scope = state.scope(instruction)
     for word in instruction.words:
         volume = scope.expand(word)
         known = plain(volume)
-        if known is not None:
-            volume = literal(known.strip(SPACE))
+        yield volume if known is None else literal(known.strip(SPACE))
+
+
+def _volume(state: StageState, instruction: Instruction) -> None:
+    for volume in _volumes(state, instruction):
         if not volume:
             state.notes.fault(instruction.line, "VOLUME is empty", "write VOLUME /path")
             continue

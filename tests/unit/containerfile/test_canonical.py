@@ -238,3 +238,10 @@ def test_what_an_image_cannot_hold_is_warned_about() -> None:
         (4, "SHELL"),
     ]
     assert recipe("FROM q.io/a:1 AS u\nHEALTHCHECK NONE\nFROM q.io/a:1").warnings == ()
+
+
+def test_a_volume_at_the_end_of_a_stage_leaves_its_folders() -> None:
+    split, joined = "FROM q.io/a:1\nVOLUME /a\nVOLUME /b", "FROM q.io/a:1\nVOLUME /a /b"
+    assert canonical(split) != canonical(joined)
+    assert canonical(f"{split}\nLABEL x=1") == canonical(f"{joined}\nLABEL x=1")
+    assert canonical(f"{joined}\nLABEL x=1") != canonical("FROM q.io/a:1\nLABEL x=1\nVOLUME /a /b")
