@@ -25,9 +25,9 @@ from reconciler.core.documents import (
     read_repository_config,
 )
 from reconciler.core.globs import matches
-from reconciler.core.model import GROUP, Arch, TreeEntry
+from reconciler.core.model import GROUP, TreeEntry
 from reconciler.core.pool import TEXT_LIMIT, Pool
-from reconciler.core.sources import Source, find_sources, is_containerfile
+from reconciler.core.sources import find_sources, is_containerfile
 from reconciler.errors import Fault, InvalidInput
 
 CONFIG_PATH: Final = "reconciler.yaml"
@@ -135,19 +135,13 @@ class _Files:
     def __init__(self, snapshot: Snapshot, config: RepositoryConfig) -> None:
         hidden = config.status_path
         shown = sorted((e for e in snapshot.entries if not _under(e.path, hidden)), key=attrgetter("path"))
-        self._commit = snapshot.commit
-        self._probes = config.probes is Probes.TRUSTED
+        self.probes = config.probes is Probes.TRUSTED
         self._entries = shown
         self._paths = [e.path for e in shown]
         self._folders: dict[str, list[TreeEntry]] = {}
         for entry in shown:
             folder = entry.path.rpartition("/")[0]  # as dirname, in a third of the time
             self._folders.setdefault(folder, []).append(entry)
-
-    def pool(self, definition: MachineOSConfig, sources: Mapping[Arch | None, Source]) -> Pool:
-        """A pool with the files of its folder."""
-        entries = self.below(posixpath.dirname(definition.path))
-        return Pool.of(definition, sources, entries, self._commit, self._probes)
 
     def directly_in(self, folder: str) -> list[TreeEntry]:
         return self._folders.get(folder, [])
@@ -166,10 +160,15 @@ def documents(entries: Iterable[TreeEntry]) -> tuple[TreeEntry, ...]:
     return tuple(e for e in entries if e.is_file and e.path.endswith(_YAML) and e.size <= TEXT_LIMIT)
 
 
-def read(snapshot: Snapshot, known: Mapping[str, FileReading] = MappingProxyType({})) -> Catalogue:
+def read(
+    snapshot: Snapshot,
+    known: Mapping[str, FileReading] = MappingProxyType({}),
+    before: Mapping[str, Pool] = MappingProxyType({}),
+) -> Catalogue:
     """Read a commit. Never raises for what is in it: faults are collected, and sound pools stay usable.
 
-    `known` are readings of files, by path, that were made before.
+    `known` are readings of files, by path, that were made before; `before` are the pools of another commit, by name:
+    those whose files are the same are taken over.
     """
     config, config_faults = _read_config(snapshot)
     definitions: list[MachineOSConfig] = []
@@ -183,7 +182,7 @@ def read(snapshot: Snapshot, known: Mapping[str, FileReading] = MappingProxyType
         doubts += reading.doubts
         for name, faults in reading.broken:
             broken[name] = broken.get(name, ()) + faults
-    pools = _assemble(definitions, _Files(snapshot, config), broken)
+    pools = _assemble(definitions, _Files(snapshot, config), broken, before)
     faults_of_all = {*config_faults, *chain.from_iterable((*(d.faults for d in doubts), *broken.values()))}
     return Catalogue(
         snapshot.commit,
@@ -274,7 +273,10 @@ def _claimed_name(document: yaml.Document) -> str:
 
 
 def _assemble(
-    definitions: list[MachineOSConfig], files: _Files, broken: dict[str, tuple[Fault, ...]]
+    definitions: list[MachineOSConfig],
+    files: _Files,
+    broken: dict[str, tuple[Fault, ...]],
+    before: Mapping[str, Pool],
 ) -> list[Pool]:
     """Pools from sound definitions; what is wrong between definitions goes into `broken`."""
     clashes = _clashes(definitions, files)
@@ -282,12 +284,17 @@ def _assemble(
     for definition in definitions:
         faults = list(clashes.get((definition.path, definition.line), ()))
         folder = posixpath.dirname(definition.path)
+        entries = files.below(folder)
+        was = before.get(definition.pool)
+        if not faults and was and was.is_still(definition, entries, files.probes):
+            pools.append(was)
+            continue
         sources, source_faults = find_sources(definition, files.directly_in(folder))
         faults += source_faults
         if faults or definition.pool in broken:
             broken[definition.pool] = broken.get(definition.pool, ()) + tuple(faults)
             continue
-        pools.append(files.pool(definition, sources))
+        pools.append(Pool.of(definition, sources, entries, files.probes))
     return [pool for pool in pools if pool.name not in broken]
 
 

@@ -80,8 +80,10 @@ class Inputs:
     @classmethod
     def of(cls, analysis: Analysis, epoch: str = "") -> Self:
         """Of an analysis, in an epoch."""
-        document = {"architecture": analysis.arch.value, "content": analysis.content, "refresh": epoch}
-        return cls(analysis, epoch, digest_of(canonical_json(document)))
+        # Canonical JSON, put together by hand: of thousands of images this is all that every plan computes anew.
+        refresh = canonical_json(epoch).decode() if epoch else '""'
+        text = f'{{"architecture":"{analysis.arch}","content":"{analysis.content}","refresh":{refresh}}}'
+        return cls(analysis, epoch, digest_of(text.encode()))
 
     def input(self, bases: Iterable[Base]) -> str:
         """The input digest, with bases resolved to this architecture's manifests."""

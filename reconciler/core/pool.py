@@ -1,4 +1,4 @@
-"""A pool: a sound definition with its Containerfiles and its build context, as one commit has them.
+"""A pool: a sound definition with its Containerfiles and its build context, as a commit has them.
 
 Belongs here: which files an analysis of the pool needs, and what they come to. Does not belong here: finding pools
 (`catalogue`), or the inside of a Containerfile.
@@ -32,14 +32,13 @@ Blobs = Mapping[str, bytes]
 @dataclass(frozen=True, slots=True)
 class Pool:
     """`folder` is that of the definition, '' for the root; `entries` are all files below it, by their whole paths;
-    `commit` is where this was read; `probes` says whether the repository trusts `uname -m` and its kin. `fingerprint`
-    is equal for pools whose files are equal and read alike: then everything that is read from them is equal too."""
+    `probes` says whether the repository trusts `uname -m` and its kin. `fingerprint` is equal for pools whose files are
+    equal and read alike: then everything that is read from them is equal too."""
 
     definition: MachineOSConfig
     folder: str
     sources: Mapping[Arch | None, Source]
     entries: tuple[TreeEntry, ...]
-    commit: str
     probes: bool
     fingerprint: str
 
@@ -49,7 +48,6 @@ class Pool:
         definition: MachineOSConfig,
         sources: Mapping[Arch | None, Source],
         entries: tuple[TreeEntry, ...],
-        commit: str,
         probes: bool = True,
     ) -> Self:
         """A definition with its files."""
@@ -57,7 +55,11 @@ class Pool:
         lines = place + [f"{e.mode} {e.oid} {e.path}" for e in entries]
         fingerprint = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
         folder = posixpath.dirname(definition.path)
-        return cls(definition, folder, sources, entries, commit, probes, fingerprint)
+        return cls(definition, folder, sources, entries, probes, fingerprint)
+
+    def is_still(self, definition: MachineOSConfig, entries: tuple[TreeEntry, ...], probes: bool) -> bool:
+        """Whether reading these would give this very pool."""
+        return self.definition is definition and self.entries == entries and self.probes == probes
 
     @property
     def name(self) -> str:

@@ -183,7 +183,9 @@ class History:
         self._readings |= made
         self._keep({key: keeping.write_reading(reading) for key, reading in made.items()})
         known = {e.path: self._readings[key] for key, e in files.items() if key in self._readings}
-        found = catalogue.read(Snapshot(commit, entries, blobs), known)
+        latest = next(reversed(self._catalogues.values()), None)
+        before = latest.by_name if latest else {}
+        found = catalogue.read(Snapshot(commit, entries, blobs), known, before)
         keys = {keeping.pool_key(pool, self.engine.version) for pool in found.pools} - self._analyses.keys()
         for key, content in self._kept.get(keys).items():
             self._analyses[key] = keeping.read_analyses(content)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reconciler.core.containerfile import ContextTree, IgnoreRules, Recipe, parse, specialise
-from reconciler.core.inputs import Analysis, Inputs
+from reconciler.core.inputs import Analysis, Inputs, canonical_json, digest_of
 from reconciler.core.model import Arch, Base
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
 
@@ -88,3 +88,10 @@ def test_the_plan_digest_is_of_definitions_alone() -> None:
 
 def test_the_summary_names_every_action() -> None:
     assert dict(Plan(None, "0" * 40, ()).summary) == dict.fromkeys(Action, 0)
+
+
+@given(st.text())
+def test_the_definition_digest_is_that_of_canonical_json(epoch: str) -> None:
+    analysis = Analysis.of(recipe())
+    document = {"architecture": "amd64", "content": analysis.content, "refresh": epoch}
+    assert Inputs.of(analysis, epoch).definition == digest_of(canonical_json(document))

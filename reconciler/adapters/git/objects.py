@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, Self
 
@@ -64,7 +66,7 @@ class GitObjects:
             return ()
         with self._git.stream("ls-tree", "-r", "-z", "-l", "--full-tree", treeish) as listing:
             records = listing.everything(LISTING_LIMIT).split(b"\0")
-        entries = sorted(map(_entry, records[:-1]))
+        entries = sorted(map(_entry, records[:-1]), key=attrgetter("path"))
         for before, entry in zip([None, *entries], entries, strict=False):
             if _IMPOSSIBLE.search(entry.path) or (before is not None and before.path == entry.path):
                 raise GitError(
@@ -180,6 +182,7 @@ def folder_path(under: str) -> str:
     return "/".join(parts)
 
 
+@lru_cache(maxsize=1 << 16)  # two commits that are compared share nearly all of theirs
 def _entry(record: bytes) -> TreeEntry:
     """One record of `ls-tree -l`: mode, type, id, size, tab, path. The size of a submodule is `-`."""
     facts, _, path = record.partition(b"\t")
