@@ -135,36 +135,32 @@ def _targets(
             "reconciler.machineos.dev/architectures, or with --arch",
         )
         return PoolTargets(pool.name, place[0], pool, record, (), errors=(fault,))
-    targets, warnings, errors = [], set[Fault](), set[Fault]()
-    for arch in wanted:
-        try:
-            inputs = history.inputs(pool, arch, epoch)
-        except InvalidInput as error:
-            targets.append(Target(pool.name, arch, None, obstacles=obstacles(error.faults)))
-            errors |= set(error.faults)
-            continue
-        warnings |= set(inputs.analysis.warnings)
-        if inputs.analysis.uses_configs:
-            reason = Reason(
-                "machineConfig",
-                "missing",
-                "the stage `configs` is not supplied by this version; start from an image reference",
-                *_place(pool, arch),
-            )
-            errors.add(Fault(reason.path, reason.line, reason.message))
-            targets.append(Target(pool.name, arch, None, obstacles=(reason,)))
-            continue
-        targets.append(Target(pool.name, arch, inputs))
+    found = [_target(history, pool, arch, epoch) for arch in wanted]
+    known = [target.inputs.analysis for target, _ in found if target.inputs]
     return PoolTargets(
         pool.name,
         place[0],
         pool,
         record,
-        tuple(targets),
-        tuple(sorted(warnings)),
-        tuple(sorted(errors)),
+        tuple(target for target, _ in found),
+        tuple(sorted({fault for analysis in known for fault in analysis.warnings})),
+        tuple(sorted({fault for _, faults in found for fault in faults})),
         catalogue.config,
     )
+
+
+def _target(history: History, pool: Pool, arch: Arch, epoch: str) -> tuple[Target, tuple[Fault, ...]]:
+    """One target, and the faults that keep its inputs from being known."""
+    try:
+        inputs = history.inputs(pool, arch, epoch)
+    except InvalidInput as error:
+        return Target(pool.name, arch, None, obstacles=obstacles(error.faults)), error.faults
+    if not inputs.analysis.uses_configs:
+        return Target(pool.name, arch, inputs), ()
+    problem = "the stage `configs` is not supplied by this version; start from an image reference"
+    reason = Reason("machineConfig", "missing", problem, *_place(pool, arch))
+    fault = Fault(reason.path, reason.line, problem)
+    return Target(pool.name, arch, None, obstacles=(reason,)), (fault,)
 
 
 def _place(pool: Pool, arch: Arch) -> tuple[str, int]:
