@@ -7,7 +7,7 @@ Every method may raise the `ReconcilerError`s its docstring names, and nothing e
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -43,6 +43,19 @@ class Objects(Protocol):
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Whether `newer` contains `older`."""
 
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """The commits that a commit was made on, in its own order; none for a first one."""
+
+    def changed(self, commit: str) -> tuple[str, ...]:
+        """The paths in which a commit differs from its first parent; all of them for a first commit."""
+
+
+class Signatures(Protocol):
+    """Says whether commits are signed by somebody who is trusted."""
+
+    def problem(self, commit: str) -> str:
+        """Why the signature of a commit that is here does not count; '' when it does. Raises GitError, ToolMissing."""
+
 
 class Kept(Protocol):
     """Keeps bytes between runs of the same code. They may vanish at any time: they are never needed, only quicker."""
@@ -73,16 +86,23 @@ class PushResult:
 
 
 class Repository(Objects, Protocol):
-    """A mirror of one remote repository, with write-back by plumbing."""
+    """A mirror of one remote repository, with write-back by plumbing.
 
-    def head(self, branch: str) -> str:
-        """The commit at the tip of a remote branch: one round trip, no objects.
+    A revision is the name of a branch, `refs/tags/…`, or the id of a commit.
+    """
 
-        Raises GitUnavailable, and GitError when the branch does not exist.
+    def heads(self, revisions: Collection[str]) -> Mapping[str, str]:
+        """The commits that remote revisions stand for now, without those that the remote does not have: one round
+        trip for all, no objects. A tag is the commit it marks; a commit id is itself, and is not looked for.
+
+        Raises GitUnavailable, GitError.
         """
 
-    def fetch(self, branch: str) -> str:
-        """Bring the branch's objects here and return its tip. Free when the tip is here already."""
+    def head(self, revision: str) -> str:
+        """As `heads`, for one. Raises GitError also when it does not exist."""
+
+    def fetch(self, revision: str) -> str:
+        """Bring a revision's objects here and return its commit. Free when that is here already."""
 
     def commit(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:
         """Write a commit that adds or replaces the given files (None removes one) on `parent`.
@@ -223,11 +243,28 @@ class Builder(Protocol):
     def builds(self) -> tuple[Build, ...]:
         """All builds this builder knows, running and ended."""
 
+    def discard(self, names: Collection[str]) -> None:
+        """Nobody wants these builds any more: end those that run, drop those that wait, forget those that ended."""
+
     def wait(self, seconds: float) -> bool:
         """Block until some build has ended since the last call, at most `seconds`; say whether one has."""
 
     def close(self) -> None:
         """End every running build and free what it used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call to another system, when it has ended. `system` is `git` or `registry`; `operation` what was asked in
+    that system's own words (`ls-remote`, `PUT`); `outcome` an HTTP status, or `ok`, `refused`, `unavailable`."""
+
+    system: str
+    operation: str
+    outcome: str
+
+
+OnRequest = Callable[[Request], None]
+"""Is told of every call. Must be quick, and may be called from any thread."""
 
 
 class Clock(Protocol):

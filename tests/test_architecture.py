@@ -16,6 +16,7 @@ PACKAGE = ROOT / "reconciler"
 LEVELS = {
     "errors": 0,
     "core": 1,
+    "redaction": 1,
     "ports": 2,
     "settings": 2,
     "process": 2,
@@ -27,6 +28,7 @@ LEVELS = {
 OUTSIDE = {
     "errors": set(),
     "core": {"yaml", "pydantic", "pydantic_core", "deepdiff"},
+    "redaction": set(),
     "ports": set(),
     "settings": {"pydantic", "pydantic_core"},
     "process": set(),

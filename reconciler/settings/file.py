@@ -1,0 +1,184 @@
+"""Reading a configuration file: the keys that it may have, and what each must be.
+
+Belongs here: the file's shape, and rules between keys. Does not belong here: single values (`rules`), defaults that
+code relies on (`values`), and opening files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import AfterValidator, Field, PlainValidator
+
+from reconciler.core.documents.shape import Strict, at_place, check, one_of, only_document
+from reconciler.core.documents.values import Architectures, DnsLabel, Duration, Folder, distinct, from_text
+from reconciler.core.model import API_VERSION
+from reconciler.core.yaml import Document
+from reconciler.errors import Fault, InvalidInput
+from reconciler.settings import rules
+from reconciler.settings.values import (
+    Address,
+    BuilderSettings,
+    BuilderType,
+    ClusterMode,
+    Delivery,
+    RegistrySettings,
+    Settings,
+    Source,
+    StorageDriver,
+    Verification,
+    Verify,
+    Web,
+    Webhook,
+    WebhookType,
+    WriteBack,
+)
+
+KIND: Final = "ReconcilerConfig"
+
+
+def read_settings(content: bytes, path: str) -> Settings:
+    """Raises InvalidInput with all faults of the file."""
+    document = only_document(content, path, API_VERSION, KIND)
+    file, faults = check(_File, document)
+    if file is not None:
+        faults = list(_between(file, document))
+    if file is None or faults:
+        raise InvalidInput(set(faults))
+    registry, builder = file.registry, file.builder
+    return Settings(
+        source=_source(file.source),
+        write_back=WriteBack(
+            file.write_back.branch or file.source.branch, file.write_back.credentials, file.write_back.message
+        ),
+        instance=file.instance,
+        registry=RegistrySettings(tuple(registry.insecure), registry.auth_file, registry.ca_file),
+        builder=BuilderSettings(builder.type, builder.concurrency, builder.storage_driver, builder.timeout),
+        cluster=file.cluster.mode,
+        architectures=tuple(file.architectures),
+        deliver=tuple(file.deliver),
+        web=_web(file.web) if file.web else None,
+    )
+
+
+def _source(found: _Source) -> Source:
+    verify = found.verify
+    return Source(
+        found.url,
+        found.branch,
+        found.tag,
+        found.commit,
+        found.path,
+        found.interval,
+        found.resync,
+        found.deadline,
+        found.credentials,
+        Verify(verify.mode, verify.keys, verify.since),
+    )
+
+
+def _web(found: _Web) -> Web:
+    return Web(found.listen, tuple(Webhook(hook.type, tuple(hook.secret_files)) for hook in found.webhooks))
+
+
+def _between(file: _File, document: Document) -> Iterator[Fault]:
+    """What is wrong between keys that are right by themselves."""
+    source = file.source
+    named = [name for name in ("branch", "tag", "commit") if name in source.model_fields_set]
+    if len(named) > 1:
+        hint = "keep the one that is to be watched"
+        yield at_place(document, ("source", named[1]), f"cannot stand beside {named[0]}", hint)
+    elif named and named != ["branch"] and not file.write_back.branch:
+        hint = "add writeBack: {branch: …}: nothing can be committed to a tag or to a commit"
+        yield at_place(document, ("source", named[0]), "needs a branch to write to", hint)
+    if source.verify.mode is not Verification.OFF and not source.verify.keys:
+        hint = "name the folder of the public keys that are trusted"
+        yield at_place(document, ("source", "verify"), "has a mode and no keys", hint)
+
+
+class _ApiVersion(StrEnum):
+    V1ALPHA1 = API_VERSION
+
+
+class _Kind(StrEnum):
+    RECONCILER_CONFIG = KIND
+
+
+_Branch = Annotated[str, AfterValidator(rules.branch)]
+_Commit = Annotated[str, AfterValidator(rules.commit)]
+_FileName = Annotated[str, AfterValidator(rules.file_name)]
+_Type = Annotated[BuilderType, PlainValidator(one_of(BuilderType, later=("job", "openshift")))]
+_Mode = Annotated[ClusterMode, PlainValidator(one_of(ClusterMode, later=("in-cluster", "kubeconfig")))]
+_Deliver = Annotated[
+    Delivery, PlainValidator(one_of(Delivery, later=("pool-annotation", "machine-config", "nodepool")))
+]
+
+
+class _Verify(Strict):
+    mode: Annotated[Verification, PlainValidator(one_of(Verification))] = Verification.OFF
+    keys: _FileName = ""
+    since: _Commit = ""
+
+
+class _Source(Strict):
+    url: Annotated[str, AfterValidator(rules.url)]
+    branch: _Branch = "main"
+    tag: Annotated[str, AfterValidator(rules.tag)] = ""
+    commit: _Commit = ""
+    path: Folder = ""
+    interval: Duration = 60.0
+    resync: Duration = 600.0
+    deadline: Duration = 600.0
+    credentials: _FileName = ""
+    verify: _Verify = _Verify()
+
+
+class _WriteBack(Strict):
+    branch: _Branch = ""
+    credentials: _FileName = ""
+    message: Annotated[str, AfterValidator(rules.message)] = ""
+
+
+class _Registry(Strict):
+    insecure: list[Annotated[str, AfterValidator(rules.registry_host)]] = Field(default_factory=list)
+    auth_file: _FileName = ""
+    ca_file: _FileName = ""
+
+
+class _Builder(Strict):
+    type: _Type = BuilderType.LOCAL
+    concurrency: Annotated[int, AfterValidator(rules.at_once)] = 2
+    storage_driver: Annotated[StorageDriver, PlainValidator(one_of(StorageDriver))] = StorageDriver.VFS
+    timeout: Duration = 7200.0
+
+
+class _Cluster(Strict):
+    mode: _Mode = ClusterMode.NONE
+
+
+class _Webhook(Strict):
+    type: Annotated[WebhookType, PlainValidator(one_of(WebhookType))]
+    secret_files: Annotated[list[_FileName], AfterValidator(distinct)]
+
+
+class _Web(Strict):
+    listen: Annotated[Address, from_text(rules.address)]
+    webhooks: list[_Webhook] = Field(default_factory=list)
+
+
+class _File(Strict):
+    api_version: Annotated[_ApiVersion, PlainValidator(one_of(_ApiVersion))]
+    kind: Annotated[_Kind, PlainValidator(one_of(_Kind))]
+    source: _Source
+    instance: DnsLabel = "default"
+    write_back: _WriteBack = _WriteBack()
+    registry: _Registry = _Registry()
+    builder: _Builder = _Builder()
+    cluster: _Cluster = _Cluster()
+    architectures: Architectures = Field(default_factory=list)
+    deliver: Annotated[list[_Deliver], AfterValidator(distinct)] = Field(
+        default_factory=lambda: [Delivery.COMMIT]
+    )
+    web: _Web | None = None

@@ -1,0 +1,177 @@
+"""Single values of a configuration: what one may look like.
+
+Belongs here: addresses, names of branches and tags, message templates. Does not belong here: which key holds what
+(`file`), and values that other documents share (`core.documents.values`). Functions raise pydantic's custom error.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_address
+from string import Template
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic_core import PydanticCustomError
+
+from reconciler.core.documents.shape import rule
+from reconciler.core.model import COMMIT
+from reconciler.core.yaml import shown
+from reconciler.settings.values import Address
+
+PLACEHOLDERS: Final = ("pools", "count", "instance", "commit")
+"""What `writeBack.message` may mention: the first pools' names, how many there are, this daemon's name, and the commit
+that the images follow (its first 12 digits)."""
+
+_SCP: Final = re.compile(r"(?:(?P<user>[^@:/]+)@)?(?P<host>[^@:/]+):(?P<path>[^/].*|/(?!/).*)")
+_HOST: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+_URL_HINT: Final = (
+    "write https://host/path, ssh://git@host/path, git@host:path, file:///path or an absolute path"
+)
+
+
+def url(text: str) -> str:
+    """A URL that is safe to hand to git. Raises pydantic's custom error; the message never repeats a
+    credential."""
+    if not text or text.startswith("-") or "::" in re.sub(r"\[[^\]/]*\]", "", text):
+        raise rule(
+            "must not be empty, start with '-' or hold '::'", _URL_HINT
+        )  # options, and git's remote helpers
+    if not text.isprintable() or " " in text:
+        raise rule("must not hold spaces or control characters", _URL_HINT)
+    if text.startswith("/"):
+        return text
+    if "://" not in text:
+        return _scp(text)
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise rule("is no URL", _URL_HINT) from None
+    if parts.scheme == "file":
+        if parts.netloc not in ("", "localhost") or len(parts.path) < 2:
+            raise rule("must name an absolute path after file://", _URL_HINT)
+        return text
+    if parts.scheme not in ("https", "ssh", "http"):
+        raise rule(f"has the scheme {shown(parts.scheme)}, which is not allowed", _URL_HINT)
+    if (
+        parts.password is not None
+        or parts.query
+        or parts.fragment
+        or (parts.scheme != "ssh" and "@" in parts.netloc)
+    ):
+        raise rule(
+            "must not hold credentials, a query or a fragment",
+            "put credentials in a credential file of git's",
+        )
+    if parts.scheme == "http" and not _is_loopback(host):
+        raise rule("must not be http: anybody on the way could change the source", "use https or ssh")
+    _check_ssh_parts(parts.username or "", f"[{host}]" if ":" in host else host, parts.path.lstrip("/"))
+    if port == 0:
+        raise rule("names port 0", _URL_HINT)
+    return text
+
+
+def _scp(text: str) -> str:
+    match = _SCP.fullmatch(text)
+    if match is None:
+        raise rule(f"is neither a URL nor an absolute path: {shown(text.rpartition('@')[2])}", _URL_HINT)
+    _check_ssh_parts(match["user"] or "", match["host"], match["path"].lstrip("/"))
+    return text
+
+
+def _check_ssh_parts(user: str, host: str, path: str) -> None:
+    """Nothing that ssh or the program at the other end could take as an option."""
+    if user.startswith("-") or path.startswith("-") or not path or not _HOST.fullmatch(host):
+        raise rule("has no sound user, host or path", _URL_HINT)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+_BAD_IN_REF: Final = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def branch(text: str) -> str:
+    """A branch name by the rules of git-check-ref-format(1) with `--branch`. Raises pydantic's custom
+    error."""
+    parts = text.split("/")
+    if (
+        _BAD_IN_REF.search(text)
+        or any(part.startswith(".") or part.endswith(".lock") or not part for part in parts)
+        or text.endswith(".")
+        or text.startswith("-")
+        or text in ("@", "HEAD")
+    ):
+        hint = "write the branch's name alone, like main or release/4.20"
+        raise rule(f"must be a branch name, not {shown(text)}", hint)
+    return text
+
+
+_AUTHORITY: Final = re.compile(rf"({_HOST.pattern})(?::([0-9]{{1,5}}))?")
+
+
+def registry_host(text: str) -> str:
+    """`host` or `host:port`."""
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or not 1 <= int(match[2] or 1) <= 65535:
+        raise rule(f"must be host or host:port, not {shown(text)}", "leave out the scheme and the path")
+    return text
+
+
+def address(text: str) -> Address:
+    """`host:port`, to listen at."""
+    match = _AUTHORITY.fullmatch(text)
+    if match is None or match[2] is None or int(match[2]) > 65535:
+        raise rule(f"must be host:port, not {shown(text)}", "write it like 127.0.0.1:8080 or [::1]:8080")
+    return Address(match[1].strip("[]"), int(match[2]))
+
+
+def at_once(count: int) -> int:
+    """How many builds may run at once."""
+    if not 1 <= count <= 64:
+        raise rule(f"must be from 1 to 64, not {count}")
+    return count
+
+
+def file_name(text: str) -> str:
+    """A path on this machine."""
+    if not text or not text.isprintable():
+        raise rule(f"must be a path, not {shown(text)}", "leave the field out for none")
+    return text
+
+
+def tag(text: str) -> str:
+    """The name of a tag, by the same rules as a branch's."""
+    try:
+        return branch(text)
+    except PydanticCustomError:
+        hint = "write the tag's name alone, like v4.20.1"
+        raise rule(f"must be the name of a tag, not {shown(text)}", hint) from None
+
+
+def commit(text: str) -> str:
+    """A whole commit id."""
+    if not COMMIT.fullmatch(text):
+        hint = "write all 40 hex digits: a shortened id can come to mean another commit"
+        raise rule(f"must be a commit, not {shown(text)}", hint)
+    return text
+
+
+def message(text: str) -> str:
+    """The template of a commit's subject: one line with `$pools` and the like."""
+    if not text.strip() or not text.isprintable() or len(text) > 200:
+        raise rule(
+            "must be one printable line of at most 200 characters", "leave the field out for the usual one"
+        )
+    known = ", ".join(f"${name}" for name in PLACEHOLDERS)
+    template = Template(text)
+    unknown = sorted(set(template.get_identifiers()) - set(PLACEHOLDERS))
+    if not template.is_valid() or unknown:
+        found = f"${unknown[0]}" if unknown else "a single $"
+        raise rule(f"mentions {found}, which means nothing here", f"known are {known}; write $$ for a dollar")
+    return text

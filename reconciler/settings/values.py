@@ -1,0 +1,160 @@
+"""What a configuration says, as frozen values, with every default.
+
+Belongs here: where the repository, registry and builder are, and how often to look.
+Does not belong here: what decides an image's content (`core.documents.repositoryconfig`), how a file is read (`file`),
+and opening any file that is named here: paths are kept as written, relative to the folder of the configuration file.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from reconciler.core.model import Arch
+
+
+class BuilderType(StrEnum):
+    """What runs the builds."""
+
+    LOCAL = "local"
+
+
+class StorageDriver(StrEnum):
+    """How buildah stores layers; `overlay` is faster, and `vfs` works everywhere."""
+
+    VFS = "vfs"
+    OVERLAY = "overlay"
+
+
+class ClusterMode(StrEnum):
+    """How a cluster is reached."""
+
+    NONE = "none"
+
+
+class Delivery(StrEnum):
+    """How nodes learn of a new image."""
+
+    COMMIT = "commit"
+
+
+class Verification(StrEnum):
+    """Which commits must be signed by a trusted key. Commits that change nothing but status files need not be."""
+
+    OFF = "off"
+    HEAD = "head"
+    ALL = "all"
+    """Everything in the history of the head, back to `since`."""
+
+
+class WebhookType(StrEnum):
+    """Who sends a webhook, which decides how it is signed."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+    GENERIC = "generic"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where to listen; an IPv6 host has no brackets here. Port 0 takes any free one."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True, slots=True)
+class Verify:
+    """`keys` is a folder of public keys (`*.asc` for OpenPGP, `*.sshpub` for SSH); `since` is the commit that is
+    trusted, with all before it, '' for none."""
+
+    mode: Verification = Verification.OFF
+    keys: str = ""
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The watched repository. Of `branch`, `tag` and `commit` one counts, the last that is not ''.
+
+    `path` is a folder in it, '' for its root. In seconds: `interval` between two looks at the head, `resync` between
+    two whole passes though the head did not move, `deadline` for one pass. `credentials` is a folder of secret files,
+    '' for none.
+    """
+
+    url: str
+    branch: str = "main"
+    tag: str = ""
+    commit: str = ""
+    path: str = ""
+    interval: float = 60.0
+    resync: float = 600.0
+    deadline: float = 600.0
+    credentials: str = ""
+    verify: Verify = Verify()
+
+    @property
+    def revision(self) -> str:
+        """What is watched, as `ports.Repository` names it: a branch's name, `refs/tags/…` or a commit id."""
+        return self.commit or (f"refs/tags/{self.tag}" if self.tag else self.branch)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBack:
+    """Where status files are committed. `credentials` is a folder of secret files for pushing, '' for those of the
+    source; `message` a template for the subject, '' for the usual one."""
+
+    branch: str
+    credentials: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RegistrySettings:
+    """`insecure`: hosts, with their port, that speak plain HTTP or have a certificate nobody signed."""
+
+    insecure: tuple[str, ...] = ()
+    auth_file: str = ""
+    ca_file: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class BuilderSettings:
+    """`concurrency`: builds at once; `timeout`: seconds that one build may take."""
+
+    type: BuilderType = BuilderType.LOCAL
+    concurrency: int = 2
+    storage_driver: StorageDriver = StorageDriver.VFS
+    timeout: float = 7200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """One sender. Each of `secret_files` holds a secret that it may sign with: two while a secret is replaced."""
+
+    type: WebhookType
+    secret_files: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Web:
+    """The web server: health, metrics, and the webhooks that are accepted."""
+
+    listen: Address
+    webhooks: tuple[Webhook, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All of it. `architectures` is empty when the configuration names none; `web` is None for no web server."""
+
+    source: Source
+    write_back: WriteBack
+    instance: str = "default"
+    registry: RegistrySettings = RegistrySettings()
+    builder: BuilderSettings = BuilderSettings()
+    cluster: ClusterMode = ClusterMode.NONE
+    architectures: tuple[Arch, ...] = ()
+    deliver: tuple[Delivery, ...] = (Delivery.COMMIT,)
+    web: Web | None = None
