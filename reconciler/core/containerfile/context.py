@@ -133,6 +133,21 @@ class Context:
         self._takes[tuple(sources)] = frozenset(taken)
         return self._takes[tuple(sources)]
 
+    def files(self, sources: list[str]) -> list[str] | None:
+        """The files that the sources of one COPY name, each by the path that the builder finds it by, when `take` has
+        accepted them; None where one brings a folder or nothing, or is found by a name that is a pattern itself.
+        """
+        found: list[str] = []
+        for source in sources:
+            paths = self._match(source, set())
+            if any(self._real(path, set()) not in self._entries for path in paths):
+                return None
+            left = [path for path in paths if not self._tree.ignore.excludes(path)]
+            if not left or any(has_wildcard(path) or "\\" in path for path in left):
+                return None
+            found += left
+        return found
+
     def _nothing(self, source: str) -> SourceError:
         ignored = (
             f"is it ignored by {self._tree.ignore.path}?" if self._tree.ignore.rules else "is it in Git?"

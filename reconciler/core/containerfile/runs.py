@@ -11,7 +11,7 @@ from typing import Final
 
 from reconciler.core.containerfile.heredoc import is_only_heredoc
 from reconciler.core.containerfile.mounts import Mount, read_mount
-from reconciler.core.containerfile.shells import residue, script
+from reconciler.core.containerfile.shells import residue, script, tidied
 from reconciler.core.containerfile.stages import find
 from reconciler.core.containerfile.state import StageState, encode_map, encode_set
 from reconciler.core.containerfile.syntax import Instruction
@@ -69,7 +69,7 @@ def _command(state: StageState, instruction: Instruction) -> tuple[dict[str, Jso
         return command | ({"argv": [*found[0]]} if found[0] else {}), _one_line(left)
     if instruction.json:
         return {"dialect": dialect, "argv": list(instruction.words)}, _shown(instruction)
-    command = {"dialect": dialect, "text": text}
+    command = {"dialect": dialect, "text": tidied(state, instruction, text) if dialect == "sh" else text}
     if dialect == "sh" and state.shell:
         command["shell"] = list(state.shell)
     return command, _shown(instruction)

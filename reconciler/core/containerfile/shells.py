@@ -17,7 +17,17 @@ from reconciler.core.containerfile.scope import DEFAULT_PATH
 from reconciler.core.containerfile.state import StageState
 from reconciler.core.containerfile.syntax import Containerfile, Instruction, Keyword
 from reconciler.core.containerfile.values import literal, show
-from reconciler.core.shell import PROBES, SHELLS, Dialect, Known, replaced, specialise, worth_parsing
+from reconciler.core.shell import (
+    PROBES,
+    SHELLS,
+    Dialect,
+    Known,
+    replaced,
+    single_blanks,
+    specialise,
+    unsettling,
+    worth_parsing,
+)
 
 Trees = Callable[[str, Dialect], object | None]
 """`ports.ShellParser.tree`."""
@@ -68,8 +78,7 @@ def script(instruction: Instruction, text: str, dialect: str) -> tuple[tuple[str
 def residue(state: StageState, instruction: Instruction, head: tuple[str, ...], text: str) -> str | None:
     """What is left of a text here; None: keep the text."""
     build = state.build
-    covered = any(posixpath.basename(target.rstrip("/")) in _WHOLE for target in _targets(instruction))
-    if build.trees is None or "\0" in text or covered:
+    if build.trees is None or "\0" in text or _covered(instruction):
         return None
     known = Known(
         variables=dict(_variables(state)),
@@ -81,6 +90,22 @@ def residue(state: StageState, instruction: Instruction, head: tuple[str, ...], 
         return None
     tree = build.trees(text, known.dialect)
     return None if tree is None else specialise(tree, text, known)
+
+
+def tidied(state: StageState, instruction: Instruction, text: str) -> str:
+    """A text that is kept, without the blanks in it that mean nothing here."""
+    found = single_blanks(text)
+    if found == text or state.build.trees is None or "\0" in text or state.shell or _covered(instruction):
+        return text
+    if any(unsettling(name) for name, _ in _variables(state)):
+        return text
+    state.build.evaluated = True
+    return found
+
+
+def _covered(instruction: Instruction) -> bool:
+    """Whether a mount may lie over the shell or other programs."""
+    return any(posixpath.basename(target.rstrip("/")) in _WHOLE for target in _targets(instruction))
 
 
 def _targets(instruction: Instruction) -> Iterator[str]:

@@ -5,7 +5,7 @@ Belongs here: the order of the parts. Does not belong here: any rule of the buil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from reconciler.core.containerfile.context import Context, ContextTree
@@ -17,16 +17,17 @@ from reconciler.core.containerfile.stages import (
     SCRATCH,
     Stage,
     inherited_arguments,
-    reachable,
+    numbered,
     resolve_stages,
 )
 from reconciler.core.containerfile.state import Build, Config, StageState
 from reconciler.core.containerfile.syntax import Containerfile, Keyword
 from reconciler.core.containerfile.values import ExpansionError, Json, literal
-from reconciler.core.model import Arch
+from reconciler.core.model import Arch, TreeEntry
 from reconciler.core.shell import PROBES, SHELLS
 from reconciler.errors import InvalidInput
 
+_ANY_MODE: Final = "100644"
 _SINCE_RESET_PLATFORM: Final = (1, 40)
 """Before, a FROM --platform held for the stages after it as well."""
 
@@ -75,15 +76,13 @@ class _Reading:
 def _evaluate_all(
     stages: tuple[Stage, ...], arch: Arch, known: Globals, context: Context, reading: _Reading
 ) -> tuple[Build, list[StageState]]:
-    """Evaluate the reachable stages in order."""
-    wanted = reachable(stages)
-    numbers = {position: number for number, position in enumerate(wanted)}
-    build = Build(arch, known.notes, known, stages, context, numbers)
+    """Evaluate the reachable stages in order, and give them in the order of their canonical numbers."""
+    build = Build(arch, known.notes, known, stages, context, numbered(stages))
     build.trees, build.probes = reading.trees, reading.probes
     inherited = inherited_arguments(stages, known)
     finals = _chain(stages)
     states: dict[int, StageState] = {}
-    for position in wanted:
+    for position in sorted(build.numbers):
         stage = stages[position]
         parent = None if stage.parent is None else states[stage.parent]
         variables, config = _start(stage, parent)
@@ -92,7 +91,7 @@ def _evaluate_all(
         state.has_volumes = parent is not None and parent.has_volumes
         _from(state)
         evaluate(state)
-    return build, list(states.values())
+    return build, [states[position] for position in build.numbers]
 
 
 def _chain(stages: tuple[Stage, ...]) -> set[int]:
@@ -169,13 +168,19 @@ def _recipe(build: Build, states: list[StageState], ignoring: bool) -> Recipe:
         canonical=_canonical(build, states, ignoring),
         bases=tuple(sorted(build.bases.items())),
         uses_configs=build.uses_configs,
-        context=tuple(sorted(map(build.context.entry, build.taken))),
+        context=tuple(sorted(_entry(build, path) for path in build.taken)),
         binds_context=build.binds_context,
         needs=notes.summary(),
         assumes=tuple(sorted(assumed)),
         warnings=tuple(sorted(notes.warnings)),
         steps=tuple(build.steps),
     )
+
+
+def _entry(build: Build, path: str) -> TreeEntry:
+    """A context file; without its mode where every copy of it sets one."""
+    entry = build.context.entry(path)
+    return replace(entry, mode=_ANY_MODE) if entry.is_file and path not in build.bare else entry
 
 
 def _runs_with_arguments(state: StageState) -> bool:

@@ -31,7 +31,8 @@ class Stage:
 
     `base` is the image or stage name after expansion, `parent` the position of that stage, None for an image.
     `platform` is the one of FROM --platform, else the target's. `origins` maps positions in the body to what
-    COPY --from means when the builder first looks; `needs` are the positions of all stages named.
+    COPY --from means when the builder first looks; `needs` are the positions of all stages named, its parent
+    first, the others in the order of their first mention.
     """
 
     text: StageText
@@ -40,7 +41,7 @@ class Stage:
     parent: int | None
     platform: Arch
     origins: Mapping[int, str]
-    needs: frozenset[int]
+    needs: tuple[int, ...]
 
 
 def resolve_stages(containerfile: Containerfile, arch: Arch, known: Globals) -> tuple[Stage, ...]:
@@ -67,10 +68,34 @@ def reachable(stages: tuple[Stage, ...]) -> list[int]:
     wanted = {len(stages) - 1}
     queue = list(wanted)
     while queue:
-        fresh = stages[queue.pop()].needs - wanted
-        wanted |= fresh
+        fresh = [position for position in stages[queue.pop()].needs if position not in wanted]
+        wanted.update(fresh)
         queue += fresh
     return sorted(wanted)
+
+
+def numbered(stages: tuple[Stage, ...]) -> dict[int, int]:
+    """Canonical numbers of the reachable stages, by position: each after all that it needs, and otherwise in the order
+    of mention. Where nothing but files passes between stages it does not show which of two is written first.
+
+    A mount may pass more (what a cache holds, what is written to a bind mount): then they count as written.
+    """
+    wanted = reachable(stages)
+    if any(
+        flag.startswith("--mount") for one in wanted for run in stages[one].text.body for flag in run.flags
+    ):
+        return {position: number for number, position in enumerate(wanted)}
+    found: dict[int, int] = {}
+    waiting = [(wanted[-1], iter(stages[wanted[-1]].needs))]
+    while waiting:
+        position, needs = waiting[-1]
+        missing = next((one for one in needs if one not in found), None)
+        if missing is None:
+            found[position] = len(found)
+            waiting.pop()
+        else:
+            waiting.append((missing, iter(stages[missing].needs)))
+    return found
 
 
 def _check_configs(stages: list[Stage], notes: Notes) -> None:
@@ -100,16 +125,15 @@ class _Resolver:
         name = self._name(scope)
         parent = None if base == SCRATCH else find(self.earlier, base, by_index=False)
         froms = self._origins()
-        needs = {
-            found for flag in froms.values() if (found := find(self.earlier, flag, by_index=True)) is not None
-        }
-        for instruction in self.text.body:
+        needs = [parent]
+        for place, instruction in enumerate(self.text.body):
+            if place in froms:
+                needs.append(find(self.earlier, froms[place], by_index=True))
             if instruction.keyword is Keyword.RUN:
                 for origin in (origin for flag in instruction.flags for origin in origins(flag)):
-                    found = find(self.earlier, origin, by_index=True)
-                    needs |= set() if found is None else {found}
-        needs |= set() if parent is None else {parent}
-        return Stage(self.text, name, base, parent, self._platform(scope), froms, frozenset(needs))
+                    needs.append(find(self.earlier, origin, by_index=True))
+        named = tuple(dict.fromkeys(one for one in needs if one is not None))
+        return Stage(self.text, name, base, parent, self._platform(scope), froms, named)
 
     def _known(self, text: Text, what: str) -> str:
         value = plain(text)

@@ -97,6 +97,8 @@ class Build:
     bases: dict[str, Arch] = field(default_factory=dict)
     uses_configs: bool = False
     taken: set[str] = field(default_factory=set)
+    bare: set[str] = field(default_factory=set)
+    """Of what is taken, the paths whose own mode shows: others are taken by copies that set a mode alone."""
     binds_context: bool = False
     copies: list[tuple[dict[str, Json], frozenset[str]]] = field(default_factory=list)
     """Copies from the context, with what each takes."""
@@ -135,8 +137,9 @@ class Build:
                 message = f"the short name {name!r} can mean another image on another machine"
                 self.notes.warn(line, message, "write the image with its registry: host/path:tag")
 
-    def take(self, line: int, paths: frozenset[str]) -> None:
-        """Note that an instruction takes files of the context."""
+    def take(self, line: int, paths: frozenset[str], *, bare: bool = True) -> None:
+        """Note that an instruction takes files of the context; `bare`: with their own modes."""
+        self.bare |= paths if bare else frozenset()
         for path in sorted(paths - self.taken):
             fault = self.context.fault_of(path)
             if fault is not None:

@@ -39,6 +39,8 @@ _SINCE: Final = {
     "--link": ((1, 41), "--link"),
     "--parents": ((1, 40), "COPY --parents"),
 }
+_PLAIN: Final = frozenset(("op", "destination", "sources", "chown", "chmod"))
+"""What a copy may consist of, so that the order of its files cannot show."""
 _SINCE_FROM_VARIABLE: Final = (1, 37)
 _SINCE_DOUBLE_STAR: Final = (1, 38)
 
@@ -105,7 +107,8 @@ def _flag(one: _Transfer, flag: str) -> None:
     else:
         _check_value(one, name, value)
         one.checksum = one.checksum or name == "--checksum"
-        one.operation[key] = encode(text)
+        octal = name == "--chmod" and value is not None and _OCTAL.fullmatch(value)
+        one.operation[key] = f"{int(value or '', 8):o}" if octal else encode(text)
     one.flags.append(f"{name}={show(text)}" if word else name)
 
 
@@ -234,5 +237,26 @@ def _from_context(one: _Transfer, sources: list[Text]) -> None:
     except SourceError as error:
         one.fault(*map(str, error.args))
         return
-    build.take(line, taken)
+    # A mode that is set replaces that of every file and folder; of an archive that ADD unpacks it shows nowhere.
+    build.take(line, taken, bare=not isinstance(one.operation.get("chmod"), str))
     build.copies.append((one.operation, taken))
+    if None not in known:
+        _list_files(one, [clean_source(text or "") for text in known])
+
+
+def _list_files(one: _Transfer, sources: list[str]) -> None:
+    """Name the files themselves, in order, where nothing else can show: each becomes a file of its own name in the
+    folder that is the destination, whatever pattern it was found by, and whichever comes first.
+
+    Written twice under one name, the last counts. A destination without a slash may be a file that all are written to.
+    Folders may overlap, ADD may unpack, and other flags give names another meaning.
+    """
+    operation = one.operation
+    if operation["op"] != "copy" or not operation.keys() <= _PLAIN or "**" in "/".join(sources).split("/"):
+        return
+    destination = operation["destination"]
+    if not isinstance(destination, str) or not destination.endswith("/"):
+        return
+    files = one.state.build.context.files(sources)
+    if files is not None and len({posixpath.basename(path) for path in files}) == len(files):
+        operation["sources"] = [*sorted(files)]

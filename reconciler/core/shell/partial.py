@@ -58,7 +58,7 @@ def specialise(tree: object, text: str, known: Known) -> str | None:
     `tree` is what a `ports.ShellParser` says of the text. Equal results for two texts mean that, started with the
     same environment and files, they leave the same files and status on that architecture.
     """
-    if not bounded(text) or any(map(_unsettling, known.variables)):
+    if not bounded(text) or any(map(unsettling, known.variables)):
         return None
     try:
         program = read(tree, text, known.dialect)
@@ -71,7 +71,7 @@ def specialise(tree: object, text: str, known: Known) -> str | None:
         return None
 
 
-def _unsettling(name: str) -> bool:
+def unsettling(name: str) -> bool:
     """Variables that change the shell, or are functions or worse to it."""
     return changes_the_shell(name) or not _IDENTIFIER.fullmatch(name)
 

@@ -73,6 +73,39 @@ def glob_written_out(draft: Draft, rng: Random) -> Edit:
     draft.lines[place] = "COPY etc/conf.d/20.conf etc/conf.d/10.conf /etc/x/"
 
 
+def glob_written_out_one(draft: Draft, rng: Random) -> Edit:
+    """The last of two files of one name counts."""
+    place = draft.insert(rng, "COPY bin/a*/agent /opt/x/")
+    yield
+    draft.lines[place] = "COPY bin/arm64/agent bin/amd64/agent /opt/x/"
+
+
+def glob_written_out_as_file(draft: Draft, rng: Random) -> Edit:
+    """A glob is one source, so that what is not there yet is a file."""
+    place = draft.insert(rng, "COPY etc/conf.d/?0.conf /etc/x")
+    yield
+    draft.lines[place] = "COPY etc/conf.d/10.conf etc/conf.d/20.conf /etc/x"
+
+
+def glob_of_names_with_marks(draft: Draft, rng: Random) -> Edit:
+    """What is found by a name is looked up by it once more."""
+    _write(draft, "marks/[1].conf", "in brackets\n")
+    _write(draft, "marks/1.conf", "plain\n")
+    place = draft.insert(rng, "COPY marks/*.conf /etc/x/")
+    yield
+    draft.lines[place] = rng.choice(
+        ["COPY marks/[1].conf marks/1.conf /etc/x/", "COPY marks/\\[1].conf marks/1.conf /etc/x/"]
+    )
+
+
+def folders_swapped(draft: Draft, rng: Random) -> Edit:
+    """What is in both is there as in the last."""
+    _write(draft, "other/motd", "other\n")
+    place = draft.insert(rng, "COPY etc other /opt/x/")
+    yield
+    draft.lines[place] = "COPY other etc /opt/x/"
+
+
 def mode_changed(draft: Draft, rng: Random) -> Edit:
     draft.insert(rng, "COPY tool /opt/tool")
     yield
@@ -84,6 +117,31 @@ def mode_overridden(draft: Draft, rng: Random) -> Edit:
     draft.insert(rng, "COPY --chmod=0700 tool /opt/tool")
     yield
     draft.files["tool"] = replace(draft.files["tool"], executable=False)
+
+
+def mode_overridden_and_copied(draft: Draft, rng: Random) -> Edit:
+    """Another copy of the same file shows the mode."""
+    draft.insert(rng, "COPY --chmod=0700 tool /opt/tool", "COPY tool /opt/bare")
+    yield
+    draft.files["tool"] = replace(draft.files["tool"], executable=False)
+
+
+def mode_overridden_and_bound(draft: Draft, rng: Random) -> Edit:
+    draft.insert(
+        rng,
+        "COPY --chmod=0700 tool /opt/tool",
+        "RUN --mount=type=bind,source=tool,target=/m/tool ls -l /m/tool | cut -c 1-10 > /f",
+    )
+    yield
+    draft.files["tool"] = replace(draft.files["tool"], executable=False)
+
+
+def mode_overridden_in_folder(draft: Draft, rng: Random) -> Edit:
+    _write(draft, "etc/tool", "#!/bin/sh\n")
+    draft.lines[:] = [line for line in draft.lines if not line.startswith("COPY etc /")]
+    draft.insert(rng, rng.choice(["COPY", "ADD"]) + " --chmod=750 etc /opt/x/")
+    yield
+    draft.files["etc/tool"] = replace(draft.files["etc/tool"], executable=True)
 
 
 def link_in_folder(draft: Draft, rng: Random) -> Edit:
@@ -277,6 +335,12 @@ _TABLE: Final = Table(
         "owner": ("COPY --chown=1000:1000 tool /opt/t", "COPY --chown=0:0 tool /opt/t"),
         "owner_by_name": ("COPY --chown=1000:1000 tool /opt/t", "COPY --chown=app:app tool /opt/t"),
         "mode_said": ("COPY --chmod=755 tool /opt/t", "COPY --chmod=0755 tool /opt/t"),
+        "mode_of_one_digit": ("COPY --chmod=5 tool /opt/t", "COPY --chmod=0000005 tool /opt/t"),
+        "mode_with_more": ("COPY --chmod=755 tool /opt/t", "COPY --chmod=4755 tool /opt/t"),
+        "sources_swapped_of_one_name": (
+            "COPY bin/amd64/agent bin/arm64/agent /opt/x/",
+            "COPY bin/arm64/agent bin/amd64/agent /opt/x/",
+        ),
         "copies_swapped": ("COPY tool /f\nCOPY README.md /f", "COPY README.md /f\nCOPY tool /f"),
         "folder_or_content": ("COPY etc/conf.d /opt/x/", "COPY etc/conf.d/* /opt/x/"),
     }
@@ -292,8 +356,15 @@ KINDS: Final[Mapping[str, Kind]] = {
         glob_hit,
         glob_missed,
         glob_written_out,
+        glob_written_out_one,
+        glob_written_out_as_file,
+        glob_of_names_with_marks,
+        folders_swapped,
         mode_changed,
         mode_overridden,
+        mode_overridden_and_copied,
+        mode_overridden_and_bound,
+        mode_overridden_in_folder,
         link_in_folder,
         link_named,
         link_named_same_content,

@@ -231,6 +231,33 @@ KINDS: Final = Table(
         "declared_functions": 'RUN f() { if [ "$TARGETARCH" = arm64 ]; then echo @; fi; }; declare -f f > /g; f',
         "last_argument": 'RUN test "$TARGETARCH" = @; echo "$_" > /f',
         "status_of_if": 'RUN false; if [ "$TARGETARCH" = arm64 ]; then echo a@ > /f; fi; echo $?@ > /g',
+        # Blanks that are more than a gap between two words
+        "blanks_listed": ("RUN set  | grep EXECUTION > /f || true", "RUN set | grep EXECUTION > /f || true"),
+        "blanks_listed_by_variable": (
+            "ENV LIST=set\nRUN $LIST  | grep EXECUTION > /f || true",
+            "ENV LIST=set\nRUN $LIST | grep EXECUTION > /f || true",
+        ),
+        "blanks_listed_when_exported": (
+            "ENV N=BASH_EXECUTION_STRING\nRUN export $N;  env | grep EXECUTION > /f || true",
+            "ENV N=BASH_EXECUTION_STRING\nRUN export $N; env | grep EXECUTION > /f || true",
+        ),
+        "blanks_declared": (
+            "RUN 2> /g declare -p  | grep EXECUTION > /f || true",
+            "RUN 2> /g declare -p | grep EXECUTION > /f || true",
+        ),
+        "blanks_escaped": ("RUN echo a\\  b > /f", "RUN echo a\\ b > /f"),
+        "blanks_in_index": (
+            'RUN declare -A X; X[a  b]=1; echo "${!X[*]}" > /f',
+            'RUN declare -A X; X[a b]=1; echo "${!X[*]}" > /f',
+        ),
+        "blanks_in_default": ('RUN echo "${NONE:-a  b}" > /f', 'RUN echo "${NONE:-a b}" > /f'),
+        "blanks_in_eval": ("RUN eval 'echo \"a  b\"' > /f", "RUN eval 'echo \"a b\"' > /f"),
+        "blanks_in_command_line": (
+            "RUN true  && cat /proc/$$/cmdline > /f",
+            "RUN true && cat /proc/$$/cmdline > /f",
+        ),
+        "blanks_between_quotes": ("RUN echo 'a'  'b'\"  c\" > /f", "RUN echo 'a' 'b'\" c\" > /f"),
+        "blanks_after_a_mark": ("RUN echo a#b  c > /f # d  e", "RUN echo a#b c > /f # d e"),
         # What ends a script, and what does not
         "exit_in_arm": 'RUN if [ "$TARGETARCH" = amd64 ]; then exit 0; fi; echo @ > /f',
         "exit_in_subshell": 'RUN (exit 0); if [ "$TARGETARCH" = amd64 ]; then echo @ > /f; fi',

@@ -128,6 +128,31 @@ def two_swapped(draft: Draft, _rng: Random) -> Edit:
     draft.lines[place : place + 4] = second + first
 
 
+def two_swapped_with_names(draft: Draft, _rng: Random) -> Edit:
+    """Which of two stages has which name counts."""
+    first, second = (
+        [f"FROM {BASE} AS one", "RUN echo 1 > /made"],
+        [f"FROM {BASE} AS two", "RUN echo 2 > /made"],
+    )
+    place = draft.final()
+    draft.lines[place:place] = first + second
+    draft.append("COPY --from=one /made /f", "COPY --from=two /made /g")
+    yield
+    draft.lines[place : place + 4] = [first[0], second[1], second[0], first[1]]
+
+
+def two_swapped_of_a_third(draft: Draft, _rng: Random) -> Edit:
+    """One of the two needs a stage of its own, and the other one too."""
+    common = [f"FROM {BASE} AS common", "RUN echo c > /c"]
+    first = ["FROM common AS one", "RUN cat /c > /made"]
+    second = [f"FROM {BASE} AS two", "COPY --from=common /c /made"]
+    place = draft.final()
+    draft.lines[place:place] = common + first + second
+    draft.append("COPY --from=two /made /f", "COPY --from=one /made /g")
+    yield
+    draft.lines[place : place + 6] = common + second + first
+
+
 def same_name_again(draft: Draft, _rng: Random) -> Edit:
     """Of two stages with one name the last counts."""
     _stage(draft, "tools", "RUN echo a > /made")
@@ -237,6 +262,8 @@ KINDS: Final[Mapping[str, Kind]] = {
         config_of_parent,
         parent_split,
         two_swapped,
+        two_swapped_with_names,
+        two_swapped_of_a_third,
         same_name_again,
         chosen_by_arch,
         chosen_by_arch_chain,

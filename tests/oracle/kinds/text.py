@@ -168,6 +168,10 @@ _TABLE: Final = Table(
         "comment_after_command": ("RUN echo a > /f", "RUN echo a > /f # why"),
         "comment_mark_in_label": ("LABEL a=b", "LABEL a=b#c"),
         "blanks_in_command": ("RUN echo a > /f  &&  echo b > /g", "RUN echo a > /f && echo b > /g"),
+        "blanks_of_indent": (
+            "RUN mkdir /x && \\\n  echo 'a  b' > /x/f && \\\n  if [ -d /x ]; then cp /x/f \"/x/g\"; fi",
+            "RUN mkdir /x \\\n\t&& echo 'a  b' > /x/f \\\n\t&& if [ -d /x ]; then cp /x/f \"/x/g\"; fi",
+        ),
         "blanks_in_quotes": ("RUN echo 'a  b' > /f", "RUN echo 'a b' > /f"),
         "json_blanks": ('RUN ["/bin/sh", "-c", "echo a > /f"]', 'RUN ["/bin/sh","-c","echo a > /f"]'),
         "json_tail": ('RUN ["/bin/touch", "/f"] && echo a', 'RUN ["/bin/touch", "/f"] && echo b'),

@@ -29,7 +29,14 @@ class Link:
     target: str
 
 
-Files = Mapping[str, str | Link]
+@dataclass(frozen=True)
+class Program:
+    """An executable file in a context."""
+
+    content: str
+
+
+Files = Mapping[str, str | Link | Program]
 """A context: path to content, which is the path itself in most tests."""
 
 NOTHING: Files = MappingProxyType({})
@@ -41,14 +48,19 @@ def context(
     """A context of these files, with the ignore file that applies."""
     entries = [TreeEntry(path, "160000", "0" * 40, 0) for path in submodules]
     for path, content in files.items():
-        text = content.target if isinstance(content, Link) else content
-        mode = "120000" if isinstance(content, Link) else "100644"
+        mode, text = _mode_and_text(content)
         entries.append(TreeEntry(path, mode, oid(text), len(text)))
     links = {path: content.target for path, content in files.items() if isinstance(content, Link)}
     name = effective_ignore(files, "")
     ignore = files[name] if name else ""
     rules = IgnoreRules.parse(ignore, name) if name and isinstance(ignore, str) else IgnoreRules()
     return ContextTree(tuple(sorted(entries)), links, frozenset(map(oid, lfs)), rules)
+
+
+def _mode_and_text(content: str | Link | Program) -> tuple[str, str]:
+    if isinstance(content, Link):
+        return "120000", content.target
+    return ("100755", content.content) if isinstance(content, Program) else ("100644", content)
 
 
 def oid(text: str) -> str:

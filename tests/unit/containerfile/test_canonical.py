@@ -5,7 +5,7 @@ import json
 import pytest
 
 from reconciler.core.model import Arch
-from tests.unit.containerfile.samples import canonical, last_config, names, recipe
+from tests.unit.containerfile.samples import Link, Program, canonical, last_config, names, recipe
 
 BASE = """FROM q.io/a:1 AS build
 ARG V=1
@@ -79,6 +79,92 @@ def test_what_has_no_effect_is_not_in_the_canonical_form(old: str, new: str) -> 
 )
 def test_what_has_an_effect_is_in_the_canonical_form(old: str, new: str) -> None:
     assert canonical(BASE.replace(old, new), FILES) != canonical(BASE, FILES)
+
+
+GLOB = "FROM q.io/a:1\nCOPY d/?.txt /x/"
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [
+        "COPY d/1.txt d/2.txt /x/",
+        "COPY d/2.txt d/1.txt /x/",
+        "COPY d/[12].txt /x/",
+        "COPY d/2* d/1* /x/",
+        'COPY ["./d/2.txt", "d/../d/1.txt", "/x/"]',
+    ],
+)
+def test_files_of_a_copy_are_named_one_by_one_in_order(copy: str) -> None:
+    files = names("d/1.txt", "d/2.txt", "d/other")
+    assert canonical(f"FROM q.io/a:1\n{copy}", files) == canonical(GLOB, files)
+    assert canonical(GLOB, files)[0]["ops"][0]["sources"] == ["d/1.txt", "d/2.txt"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # The last of one name counts.
+        ("COPY d/1.txt e/1.txt /x/", "COPY e/1.txt d/1.txt /x/"),
+        ("COPY */1.txt /x/", "COPY e/1.txt d/1.txt /x/"),
+        # Without a slash all may go to one file.
+        ("COPY d/?.txt /x", "COPY d/1.txt d/2.txt /x"),
+        ("COPY d/?.txt $HOME", "COPY d/1.txt d/2.txt $HOME"),
+        # Folders overlap, archives unpack, parents are kept.
+        ("COPY d e /x/", "COPY e d /x/"),
+        ("COPY d e/1.txt /x/", "COPY e/1.txt d /x/"),
+        ("ADD d/1.txt d/2.txt /x/", "ADD d/2.txt d/1.txt /x/"),
+        ("COPY --parents d/?.txt /x/", "COPY --parents d/1.txt d/2.txt /x/"),
+        ("COPY --exclude=1.txt d/1.txt d/2.txt /x/", "COPY --exclude=1.txt d/2.txt d/1.txt /x/"),
+        # What is found by this name is looked up once more, as a pattern.
+        ("COPY [[]1].txt d/1.txt /x/", "COPY d/1.txt [[]1].txt /x/"),
+        # Files of images and stages are not known.
+        ("COPY --from=q.io/b:1 d/1.txt d/2.txt /x/", "COPY --from=q.io/b:1 d/2.txt d/1.txt /x/"),
+        # Two copies look for their folder twice, and the first may have changed the way there.
+        ("COPY d/1.txt d/2.txt /x/", "COPY d/1.txt /x/\nCOPY d/2.txt /x/"),
+        ("COPY d/1.txt d/2.txt /x/", "COPY --chmod=644 d/1.txt d/2.txt /x/"),
+    ],
+)
+def test_sources_whose_order_or_form_may_show_stay_as_written(one: str, other: str) -> None:
+    files = names("d/1.txt", "d/2.txt", "e/1.txt", "[1].txt")
+    assert canonical(f"FROM q.io/a:1\n{one}", files) != canonical(f"FROM q.io/a:1\n{other}", files)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"), [("755", "0755", True), ("5", "0000005", True), ("755", "4755", False)]
+)
+def test_a_mode_is_a_number(one: str, other: str, same: bool) -> None:
+    texts = [f"FROM q.io/a:1\nCOPY --chmod={mode} a /h" for mode in (one, other)]
+    assert (canonical(texts[0], FILES) == canonical(texts[1], FILES)) is same
+
+
+@pytest.mark.parametrize(
+    ("lines", "counts"),
+    [
+        ("COPY --chmod=700 a /x", False),
+        ("ADD --chmod=700 a /x", False),
+        ("COPY --chmod=700 . /x", False),
+        ("COPY --chmod=$M a /x", False),
+        ("COPY --chmod=700 a /x\nCOPY --chmod=600 a /y", False),
+        ("COPY a /x", True),
+        ("COPY --chown=1:1 a /x", True),
+        ("COPY --chmod=$HOME a /x", True),
+        ("COPY --chmod=700 a /x\nCOPY a /y", True),
+        ("COPY a /y\nCOPY --chmod=700 a /x", True),
+        ("COPY --chmod=700 a /x\nRUN --mount=type=bind,source=a,target=/m x", True),
+        ("COPY --chmod=700 a /x\nRUN --mount=type=bind,target=/m x", True),
+    ],
+)
+def test_a_mode_counts_where_a_copy_or_a_mount_shows_it(lines: str, counts: bool) -> None:
+    text = f"FROM q.io/a:1\nARG M=755\n{lines}"
+    plain, program = (recipe(text, {"a": content}) for content in ("a", Program("a")))
+    assert (plain.context != program.context) is counts
+    assert plain.canonical == program.canonical
+
+
+def test_a_link_is_no_file_whatever_the_mode() -> None:
+    text = "FROM q.io/a:1\nCOPY --chmod=700 d /x"
+    linked, copied = (recipe(text, {"d/a": "a", "d/b": one}) for one in (Link("a"), "a"))
+    assert linked.context != copied.context
 
 
 def test_a_directory_that_a_run_removed_comes_back_with_the_next_instruction() -> None:

@@ -55,6 +55,38 @@ def test_what_is_known_decides(lines: str, left: str) -> None:
     assert last_run(f"FROM example.com/base:1\n{lines}")["sh"] == left
 
 
+def test_blanks_between_the_words_of_a_kept_text_do_not_count() -> None:
+    indented = last_run("FROM example.com/base:1\nRUN a 'x  y' \\\n    && b")
+    assert indented == last_run("FROM example.com/base:1\nRUN a  'x  y' && b")
+    assert indented["text"] == "a 'x  y' && b"
+    assert indented != last_run("FROM example.com/base:1\nRUN a 'x y' && b")
+    assert "SHELLOPTS" in recipe("FROM example.com/base:1\nRUN a  b").assumes
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        'SHELL ["/bin/bash", "-c"]\nRUN a  b',
+        'RUN ["a  b"]',
+        "RUN <<E\na  b\nE",
+        "RUN cat <<E  > /f\na\nE",
+        "COPY f /bin/sh\nRUN a  b",
+        "ENV SHELLOPTS=allexport\nRUN a  b",
+        "ENV BASH_FUNC_a%%=x\nRUN a  b",
+        "RUN --mount=type=tmpfs,target=/usr/bin a  b",
+    ],
+)
+def test_blanks_count_where_the_shell_is_not_known(lines: str) -> None:
+    found = last_run(f"FROM example.com/base:1\n{lines}", {"f": "f"})
+    assert "  " in found["text"] if "text" in found else found["argv"] == ["a  b"]
+
+
+def test_without_a_parser_blanks_count() -> None:
+    text = "FROM scratch\nRUN a  b"
+    whole: Any = specialise(parse(text, NAME), Arch.ARM64, context()).canonical
+    assert whole[-1]["ops"][-1]["text"] == "a  b"
+
+
 def test_the_exec_form_of_sh() -> None:
     found = last_run(f'FROM scratch\nRUN ["/bin/sh", "-ec", "{UNAME.replace(chr(34), chr(92) + chr(34))}"]')
     assert (found["argv"], found["sh"]) == (["/bin/sh", "-ec"], "a")

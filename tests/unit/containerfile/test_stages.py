@@ -41,6 +41,49 @@ def test_only_stages_that_the_last_one_needs_count(text: str, expected: list[str
     assert bases(text) == expected
 
 
+ONE, TWO = "FROM q.io/a:1 AS one\nRUN 1", "FROM q.io/b:1 AS two\nRUN 2"
+BOTH = "FROM q.io/c:1\nCOPY --from=two /x /x\nCOPY --from=one /y /y"
+
+
+def test_which_of_two_stages_is_written_first_does_not_count() -> None:
+    written = [f"{ONE}\n{TWO}\n{BOTH}", f"{TWO}\n{ONE}\n{BOTH}"]
+    assert canonical(written[0]) == canonical(written[1])
+    assert [stage["base"] for stage in canonical(written[0])] == ["q.io/b:1", "q.io/a:1", "q.io/c:1"]
+    steps = [step.text for step in recipe(written[0]).steps if step.keyword == "RUN"]
+    assert steps == ["RUN 1", "RUN 2"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # Names are exchanged, not places.
+        (f"{ONE}\n{TWO}\n{BOTH}", f"{ONE.replace('one', 'two')}\n{TWO.replace('two', 'one')}\n{BOTH}"),
+        # The order of copies.
+        (
+            f"{ONE}\n{TWO}\n{BOTH}",
+            f"{ONE}\n{TWO}\nFROM q.io/c:1\nCOPY --from=one /y /y\nCOPY --from=two /x /x",
+        ),
+        # What a cache holds goes from one to the other.
+        (
+            f"{ONE.replace('RUN', 'RUN --mount=type=cache,target=/c')}\n{TWO}\n{BOTH}",
+            f"{TWO}\n{ONE.replace('RUN', 'RUN --mount=type=cache,target=/c')}\n{BOTH}",
+        ),
+        # Of two stages of one name the last counts.
+        (f"{ONE}\n{ONE}2\n{TWO}\n{BOTH}", f"{ONE}2\n{ONE}\n{TWO}\n{BOTH}"),
+    ],
+)
+def test_what_stages_hand_on_counts(one: str, other: str) -> None:
+    assert canonical(one) != canonical(other)
+
+
+def test_stages_that_share_one_come_after_it() -> None:
+    common = "FROM q.io/z:1 AS common\nRUN z"
+    one, two = ONE.replace("q.io/a:1", "common"), f"{TWO}\nCOPY --from=common /z /z"
+    texts = [f"{common}\n{one}\n{two}\n{BOTH}", f"{common}\n{two}\n{one}\n{BOTH}"]
+    assert canonical(texts[0]) == canonical(texts[1])
+    assert [stage["base"] for stage in canonical(texts[0])] == ["q.io/z:1", "q.io/b:1", "stage:0", "q.io/c:1"]
+
+
 def test_outside_images_are_listed_once_and_sorted() -> None:
     found = recipe(
         "FROM q.io/unused:1 AS u\nFROM q.io/b:1 AS x\nRUN --mount=type=bind,from=q.io/m:1,target=/m y\n"
