@@ -56,6 +56,13 @@ class ReconcilerError(Exception):
         self.hint = hint
 
 
+class Interrupted(Exception):
+    """The work is over, between two steps: somebody asked for that, or its time is up. What was done stands.
+
+    No `ReconcilerError`, so that nobody takes it for the failure of one pool and goes on with the next.
+    """
+
+
 class InvalidInput(ReconcilerError):
     """Files a user wrote have faults; all of them are carried, sorted by place."""
 
@@ -90,6 +97,18 @@ class GitUnavailable(GitError):
 
     reason = "GitUnavailable"
     disposition = Disposition.RETRY
+
+
+class UnverifiedCommit(ReconcilerError):
+    """A commit that must be signed by somebody who is trusted is not: it changes nothing."""
+
+    reason = "UnverifiedCommit"
+
+
+class Defect(ReconcilerError):
+    """A bug of ours, met while one pool was worked on: that pool waits, the others go on."""
+
+    reason = "InternalError"
 
 
 class RegistryError(ReconcilerError):

@@ -22,11 +22,18 @@ class Objects(Protocol):
     def resolve(self, revision: str) -> str:
         """The 40-digit id of the commit that `revision` names. Raises GitError when there is none."""
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
         """All blobs, links and submodules of a commit below the folder `under`, sorted by path.
 
-        Paths are relative to `under`. A folder that does not exist is empty.
+        Paths are relative to `under`. A folder that does not exist is empty. With `only`, just those files and what is
+        below those folders.
         """
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
+        """The paths below `under` that one of two commits has and the other has not, or has otherwise; relative to
+        `under`. Raises GitError when that cannot be told, because a commit or the folder is not here."""
 
     def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Each distinct blob with its bytes, one in memory at a time."""
@@ -46,12 +53,12 @@ class Objects(Protocol):
     def parents(self, commit: str) -> tuple[str, ...]:
         """The commits that a commit was made on, in its own order; none for a first one."""
 
-    def changed(self, commit: str) -> tuple[str, ...]:
-        """The paths in which a commit differs from its first parent; all of them for a first commit."""
-
 
 class Signatures(Protocol):
     """Says whether commits are signed by somebody who is trusted."""
+
+    def keys(self) -> str:
+        """An id of the keys that are trusted now: it changes when they do. Raises GitError."""
 
     def problem(self, commit: str) -> str:
         """Why the signature of a commit that is here does not count; '' when it does. Raises GitError, ToolMissing."""

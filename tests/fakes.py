@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from threading import Event
 
 from reconciler.core.catalogue import Snapshot, documents
 from reconciler.core.inputs import digest_of
@@ -73,12 +74,24 @@ class FakeObjects:
             raise GitError(f"no commit {commit}")
         return self.commits[number - 1]
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
         """Entries below a folder."""
         self.reads += 1
-        above = f"{under}/" if under else ""
-        files = {p.removeprefix(above): t for p, t in self._files(commit).items() if p.startswith(above)}
+        files = self._below(commit, under)
+        if only is not None:
+            files = {p: t for p, t in files.items() if any(p == o or p.startswith(f"{o}/") for o in only)}
         return entries(files)
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
+        """Paths that differ."""
+        before, after = set(entries(self._below(old, under))), set(entries(self._below(new, under)))
+        return frozenset(entry.path for entry in before ^ after)
+
+    def _below(self, commit: str, under: str) -> Files:
+        above = f"{under}/" if under else ""
+        return {p.removeprefix(above): t for p, t in self._files(commit).items() if p.startswith(above)}
 
     def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """From any commit."""
@@ -95,30 +108,43 @@ class FakeObjects:
         return 1 <= int(commit, 16) <= len(self.commits)
 
     def history(self, commit: str, path: str) -> tuple[str, ...]:
-        """Commits that changed a path, newest first."""
-        found, before = [], None
+        """Commits that changed a path, or anything below it, newest first."""
+        found: list[str] = []
+        before: dict[str, bytes | str] = {}
         for number, files in enumerate(self.commits[: int(commit, 16)], 1):
-            if files.get(path) != before:
+            now = {p: text for p, text in files.items() if p == path or p.startswith(f"{path}/")}
+            if now != before:
                 found.append(f"{number:040x}")
-            before = files.get(path)
+            before = now
         return tuple(reversed(found))
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         """Along the line."""
         return int(older, 16) <= int(newer, 16)
 
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """The one before."""
+        number = int(commit, 16)
+        return (f"{number - 1:040x}",) if number > 1 else ()
+
 
 @dataclass
 class FakeRepository(FakeObjects):
     """Implements `ports.Repository` over the same line of commits, which is its only branch."""
 
-    def head(self, branch: str) -> str:  # noqa: ARG002  (there is one)
-        """The latest commit."""
-        return self.resolve(str(len(self.commits)))
+    pushes: int = 0
 
-    def fetch(self, branch: str) -> str:
+    def heads(self, revisions: Collection[str]) -> Mapping[str, str]:
+        """The latest commit, whatever is asked for."""
+        return dict.fromkeys(revisions, self.resolve(str(len(self.commits))))
+
+    def head(self, revision: str) -> str:
+        """The latest commit."""
+        return self.heads([revision])[revision]
+
+    def fetch(self, revision: str) -> str:
         """All is here."""
-        return self.head(branch)
+        return self.head(revision)
 
     def commit(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:  # noqa: ARG002
         """Written, and not on the branch yet."""
@@ -133,6 +159,7 @@ class FakeRepository(FakeObjects):
 
     def push(self, branch: str, commit: str) -> PushResult:  # noqa: ARG002
         """Put the written commit on top."""
+        self.pushes += 1
         self.add(self.pending)
         return PushResult(PushOutcome.DONE)
 
@@ -159,6 +186,7 @@ class FakeBuilder:
     clock: FakeClock = field(default_factory=FakeClock)
     requests: dict[str, BuildRequest] = field(default_factory=dict)
     known: dict[str, Build] = field(default_factory=dict)
+    ended: Event = field(default_factory=Event)
 
     def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:  # noqa: ARG002  (it builds everything)
         """Nothing is refused."""
@@ -166,7 +194,7 @@ class FakeBuilder:
 
     def ensure(self, request: BuildRequest) -> None:
         """Start it, once."""
-        if request.name not in self.requests:
+        if request.name not in self.known:
             self.requests[request.name] = request
             self.known[request.name] = Build(
                 request.name, request.pool, request.arch, Phase.RUNNING, annotations=request.annotations
@@ -177,16 +205,30 @@ class FakeBuilder:
         phase = Phase.FAILED if cause else Phase.SUCCEEDED
         request = self.requests[name]
         self.known[name] = Build(
-            name, request.pool, request.arch, phase, cause=cause, finished=self.clock.now()
+            name,
+            request.pool,
+            request.arch,
+            phase,
+            cause=cause,
+            finished=self.clock.now(),
+            annotations=request.annotations,
         )
+        self.ended.set()
 
     def builds(self) -> tuple[Build, ...]:
         """All of them."""
         return tuple(self.known.values())
 
-    def wait(self, seconds: float) -> bool:  # noqa: ARG002  (nothing ends by itself)
-        """Never waits."""
-        return False
+    def discard(self, names: Collection[str]) -> None:
+        """Forget them; what was requested stays known to the test."""
+        for name in names:
+            self.known.pop(name, None)
+
+    def wait(self, seconds: float) -> bool:
+        """Until the test ends a build."""
+        found = self.ended.wait(seconds)
+        self.ended.clear()
+        return found
 
     def close(self) -> None:
         """Nothing to free."""

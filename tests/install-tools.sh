@@ -6,7 +6,7 @@ set -eu
 
 case "${1:-}" in
 demo) wanted="git buildah docker-registry" ;;
-test) wanted="git buildah docker-registry skopeo openssl htpasswd qemu-aarch64-static qemu-ppc64le-static qemu-s390x-static pgrep" ;;
+test) wanted="git buildah docker-registry skopeo openssl htpasswd qemu-aarch64-static qemu-ppc64le-static qemu-s390x-static pgrep gpg gpg-agent ssh ssh-keygen sshd" ;;
 *) echo "usage: $0 demo|test" >&2; exit 2 ;;
 esac
 
@@ -15,9 +15,14 @@ package_of() {
   htpasswd) echo apache2-utils ;;
   qemu-*) echo qemu-user-static ;;
   pgrep) echo procps ;;
+  gpg | gpg-agent) echo gnupg ;;
+  ssh | ssh-keygen) echo openssh-client ;;
+  sshd) echo openssh-server ;;
   *) echo "$1" ;;
   esac
 }
+
+PATH="$PATH:/usr/sbin:/usr/local/sbin" # where sshd is, and not every account looks
 
 missing="" packages=""
 for program in $wanted; do
@@ -54,3 +59,11 @@ $sudo apt-get update -qq
 # crun is what buildah runs RUN with; buildah only recommends it.
 # shellcheck disable=SC2086
 $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages crun ca-certificates >/dev/null
+case "$missing" in *" sshd"*)
+  # The tests start one of their own, on loopback. The package's must not open this machine to the network.
+  if command -v systemctl >/dev/null 2>&1; then
+    $sudo systemctl disable --now ssh.service ssh.socket >/dev/null 2>&1 || true
+    echo "The ssh service that came with openssh-server is switched off; tests do not use it." >&2
+  fi
+  ;;
+esac

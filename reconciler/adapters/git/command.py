@@ -29,6 +29,11 @@ from reconciler.process import Finished, Popen, finish, kill
 
 HINT_INSTALL: Final = "install git 2.38 or newer and make sure that it is on PATH"
 
+SSH: Final = (
+    "ssh -F none -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=20"
+    " -oServerAliveInterval=15 -oServerAliveCountMax=2"
+)
+
 _ENVIRONMENT: Final[Mapping[str, str]] = {
     # No configuration, attributes, ignore rules, cookies or passwords of this machine or account.
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -47,8 +52,7 @@ _ENVIRONMENT: Final[Mapping[str, str]] = {
     # Reading never refreshes somebody's index.
     "GIT_OPTIONAL_LOCKS": "0",
     # Overrides `core.sshCommand`, which a repository could set.
-    "GIT_SSH_COMMAND": "ssh -F none -oBatchMode=yes -oStrictHostKeyChecking=yes -oConnectTimeout=20"
-    " -oServerAliveInterval=15 -oServerAliveCountMax=2",
+    "GIT_SSH_COMMAND": SSH,
 }
 
 HARMLESS: Final = (

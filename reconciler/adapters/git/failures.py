@@ -23,11 +23,11 @@ class CommandFailed(GitError):
 class _Meaning:
     phrase: re.Pattern[str]
     hint: str
-    transient: bool = False
+    error: type[GitError]
 
 
-def _meaning(phrase: str, hint: str, *, transient: bool = False) -> _Meaning:
-    return _Meaning(re.compile(phrase, re.IGNORECASE), hint, transient)
+def _meaning(phrase: str, hint: str, error: type[GitError] = GitError) -> _Meaning:
+    return _Meaning(re.compile(phrase, re.IGNORECASE), hint, error)
 
 
 # The first that matches counts. What is certain to be permanent comes first, because ssh and git add general
@@ -35,7 +35,11 @@ def _meaning(phrase: str, hint: str, *, transient: bool = False) -> _Meaning:
 _MEANINGS: Final = (
     _meaning(
         r"host key verification failed|no .* host key is known",
-        "add the server's key to the known_hosts file of this account or of the machine",
+        "add the server's key to `known_hosts`: in the folder of credentials, or else this account's",
+    ),
+    _meaning(
+        r"load key .*: (error in libcrypto|invalid format)",
+        "`identity` is not a private key that ssh can read: copy the whole file, first and last line too",
     ),
     _meaning(
         r"permission denied|authentication failed|could not read (username|password)|returned error: 40[13]",
@@ -59,10 +63,16 @@ _MEANINGS: Final = (
         "use the address that the server redirects to",
     ),
     _meaning(
-        r"certificate (verification failed|problem)|certificate verify",
-        "add the authority that signed the server's certificate to this machine's trust store",
+        r"(certificate|server) verification failed|certificate (problem|verify)|verifying certificate",
+        "add the authority that signed the server's certificate to this machine's trust store, or as `ca.crt` to"
+        " the folder of credentials",
     ),
-    _meaning(r"couldn't find remote ref", "check the name of the branch"),
+    _meaning(
+        r"problem with the ssl ca cert|error setting certificate|error (adding|reading) (trust|ca cert)",
+        "write certificates in PEM form into `ca.crt` of the folder of credentials; without one, mend this machine's"
+        " trust store",
+    ),
+    _meaning(r"couldn't find remote ref", "check the name of the branch or tag"),
     _meaning(
         r"fsck error|fsckobjects",
         "an object in the history is malformed and was not accepted; `git fsck` shows it",
@@ -70,11 +80,18 @@ _MEANINGS: Final = (
     _meaning(
         r"shallow (roots|update)",
         "the remote repository is itself incomplete: run `git fetch --unshallow` there",
+        CommandFailed,
     ),
     _meaning(
         r"no space left|disk quota|cannot allocate memory|too many open files|resource temporarily",
         "free disk space or memory on this machine",
-        transient=True,
+        GitUnavailable,
+    ),
+    _meaning(
+        # Said before git blames the connection for it ("invalid index-pack output").
+        r"error: packfile |differ in contents|unable to rename temporary|loose object \S+ .*is corrupt",
+        "the repository on this machine is damaged: clone it again",
+        CommandFailed,
     ),
     _meaning(
         r"could not resolve|name or service not known|temporary failure|network is unreachable"
@@ -83,7 +100,7 @@ _MEANINGS: Final = (
         r"|unexpected disconnect|broken pipe|empty reply|rpc failed|returned error: (408|429|5\d\d)"
         r"|invalid index-pack output|ssl_|gnutls_|recv failure|send failure|unable to access",
         "the server could not be reached or broke off; this is tried again",
-        transient=True,
+        GitUnavailable,
     ),
 )
 
@@ -116,7 +133,7 @@ def failure(stderr: bytes, about: str, secrets: tuple[str, ...] = ()) -> GitErro
     message = mask(f"git failed on {about}: {text or 'it did not say why'}", secrets)
     for meaning in _MEANINGS:
         if meaning.phrase.search(own):
-            return (GitUnavailable if meaning.transient else CommandFailed)(message, hint=meaning.hint)
+            return meaning.error(message, hint=meaning.hint)
     return CommandFailed(message)
 
 

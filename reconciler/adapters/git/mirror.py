@@ -7,110 +7,150 @@ Does not belong here: how a commit is made (`commits`), and the mirror's place o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
+from threading import Lock
 from typing import Final, TypeVar
 
 from reconciler.adapters.git import commits
 from reconciler.adapters.git.command import Git
-from reconciler.adapters.git.failures import CommandFailed, said
+from reconciler.adapters.git.credentials import Credentials
+from reconciler.adapters.git.failures import CommandFailed
 from reconciler.adapters.git.objects import GitObjects, commit_id
+from reconciler.adapters.git.revisions import KEPT, branch_ref, is_commit, kept_ref, kind, remote_ref
 from reconciler.adapters.git.store import Store
+from reconciler.adapters.git.transport import PEELED, Pushed, Transport
 from reconciler.adapters.git.url import Remote
 from reconciler.core.model import COMMIT, TreeEntry
-from reconciler.errors import GitError, GitUnavailable, Timeout
-from reconciler.ports import PushOutcome, PushResult
-from reconciler.process import Finished
+from reconciler.errors import GitError, GitUnavailable
+from reconciler.ports import OnRequest, PushOutcome, PushResult, Request
+from reconciler.redaction import Redactor
 
 _Result = TypeVar("_Result")
 
-# git-check-ref-format(1), and no leading dash.
-_BAD_BRANCH: Final = re.compile(
-    r"^-|(?:^|/)\.|\.\.|//|@\{|^/|/$|\.$|\.lock(?:/|$)|^@$|[\x00-\x20\x7f~^:?*\[\\]", re.ASCII
-)
 # Another push held the branch's lock on the server, or finished between our look and our update.
 _OVERTAKEN: Final = re.compile(
     r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to (?:update ref|lock)", re.IGNORECASE
 )
 
 
+def _nobody(_: Request) -> None:
+    """Nobody wants to know."""
+
+
 class Mirror(GitObjects):
     """A mirror of the repository at `url`, in a folder of its own below `directory`.
 
-    Branches are the remote's: `head` and `fetch` know them, `resolve` knows only what they brought.
-    Reads need no network and never wait. Writers take turns, across processes. Objects are never thrown
+    Branches and tags are the remote's: `heads`, `head` and `fetch` know them, `resolve` knows only what they brought.
+    Reads need no network and never wait. Writers take turns, across threads and processes. Objects are never thrown
     away, so commits of a branch that was rewritten can still be compared with. A damaged or deleted mirror
     is made anew by whatever runs into it, once; if that does not help, the error stands. `timeout` is in
     seconds, for each call of git and for waiting for other writers.
 
+    `credentials` is a folder of them (see `credentials`), read at each call; `push_credentials` is another one that is
+    used for pushes. `redactor` is told of what in them is secret, `on_request` of every call to the remote.
+
     The constructor raises GitError for an address that is not accepted or a folder that cannot be used,
-    Timeout, and ToolMissing without git.
+    Timeout, and ToolMissing without git. Every method that calls the remote raises GitError when the credentials
+    cannot be used.
     """
 
-    def __init__(self, url: str, directory: Path, timeout: float = 120) -> None:
-        self._remote = Remote.parse(url)
+    def __init__(
+        self,
+        url: str,
+        directory: Path,
+        timeout: float = 120,
+        *,
+        credentials: Path | None = None,
+        push_credentials: Path | None = None,
+        redactor: Redactor | None = None,
+        on_request: OnRequest = _nobody,
+    ) -> None:
+        remote = Remote.parse(url)
         # Named by address: another repository's objects must not pass for this one's.
         folder = (
-            directory.absolute()
-            / sha256(self._remote.address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+            directory.absolute() / sha256(remote.address.encode("utf-8", "surrogateescape")).hexdigest()[:16]
         )
-        git = Git(
-            Store.git_dir(folder),
-            timeout,
-            protocols=self._remote.protocol,
-            environment=self._remote.environment,
-            secrets=self._remote.secrets,
-            about=str(self._remote),
-        )
-        # Reading opens no connection, whatever a missing object might suggest to git.
+        # What reads and writes the mirror opens no connection, whatever a missing object might suggest to git.
+        git = Git(Store.git_dir(folder), timeout, about=str(remote))
         super().__init__(Git(git.git_dir, timeout))
-        self._network = git
+        self._remote = remote
+        self._transport = Transport(
+            remote,
+            git,
+            on_request,
+            reading=Credentials(credentials, redactor) if credentials else None,
+            writing=Credentials(push_credentials, redactor) if push_credentials else None,
+        )
         self._store = Store(folder, git)
-        self._branches: set[str] = set()
-        self._pushed = ""
+        self._state = Lock()
+        self._held: frozenset[str] = frozenset()
+        self._pushed: Mapping[str, str] = {}
         with self._store.locked():  # a folder that cannot be used is told at once
             pass
 
-    def head(self, branch: str) -> str:
-        """The commit at the tip of the remote branch: one round trip.
+    def heads(self, revisions: Collection[str]) -> Mapping[str, str]:
+        """The commits that the remote's branches and tags stand for now, without those that it does not have: one
+        `git ls-remote` for all, and none when all are commits, which stand for themselves.
 
-        Raises GitUnavailable when the remote does not answer, and GitError when it has no such branch.
+        Raises GitUnavailable when the remote does not answer, and GitError.
         """
-        tip = self._tip(branch)
+        return self._heads(revisions)
+
+    def head(self, revision: str) -> str:
+        """The commit that a branch or tag of the remote stands for now: one round trip.
+
+        Raises GitUnavailable when the remote does not answer, and GitError when it has no such branch or tag.
+        """
+        tip = self._heads([revision]).get(revision)
         if tip is None:
+            name = revision.removeprefix("refs/tags/")
             raise GitError(
-                f"{self._remote} has no branch {branch!r}",
-                hint="check the name of the branch; an empty repository needs a first commit",
+                f"{self._remote} has no {kind(revision).split()[1]} {name!r}",
+                hint="check the name; an empty repository needs a first commit",
             )
         return tip
 
-    def fetch(self, branch: str) -> str:
-        """Bring the remote branch's objects here and return its tip. Transfers nothing that is here.
+    def fetch(self, revision: str) -> str:
+        """Bring the objects of a branch, tag or commit here, and return its commit. Transfers nothing that is here; a
+        commit that is here is not even asked for.
 
-        Raises GitUnavailable, and GitError (no such branch, no permission, malformed objects).
+        Raises GitUnavailable, and GitError (no such revision, no permission, malformed objects, a server that gives
+        out no commits by their ids).
         """
-        tip = self.head(branch)
-        self._branches.add(branch)
-        if tip in (self._pushed, self._fetched(branch)):
-            return tip
-        return self._healing(lambda: self._bring(branch))
+        tip = self.head(revision)
+        if tip != self._fetched(revision):
+            if self._is_here(revision, tip):
+                self._healing(lambda: self._keep(revision, tip))
+            else:
+                tip = self._healing(lambda: self._bring(revision, tip))
+        with self._state:
+            self._held |= {revision}
+        return tip
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
         """As `GitObjects.tree`."""
         read = super().tree
-        return self._healing(lambda: read(commit, under))
+        return self._healing(lambda: read(commit, under, only))
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
+        """As `GitObjects.changes`."""
+        read = super().changes
+        return self._healing(lambda: read(old, new, under))
 
     def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """As `GitObjects.blobs`."""
         left = dict.fromkeys(oids)
+        before = self._store.generation()
         try:
             for oid, content in super().blobs(tuple(left)):
                 del left[oid]
                 yield oid, content
         except CommandFailed:
-            if not self._mend():
+            if not self._mend(before):
                 raise
             yield from super().blobs(left)
 
@@ -134,6 +174,11 @@ class Mirror(GitObjects):
         read = super().is_ancestor
         return self._healing(lambda: read(older, newer))
 
+    def commit_object(self, commit: str) -> bytes:
+        """As `GitObjects.commit_object`."""
+        read = super().commit_object
+        return self._healing(lambda: read(commit))
+
     def commit(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:
         """Write a commit on `parent`, here only, and return its id, or `parent` when nothing changes.
 
@@ -150,90 +195,93 @@ class Mirror(GitObjects):
         remote cannot be asked, or when the connection broke before anything changed; GitError when it no
         longer lets us look.
         """
-        target = f"{commit_id(commit)}:{_ref(branch)}"
-        failed: GitError | None = None
-        message = ""
+        pushed = self._transport.push(commit_id(commit), branch_ref(branch))
         try:
-            done = self._call(self._network, "push", "--porcelain", "--no-verify", target=target)
-            message = said(done.stdout, done.stderr, self._remote.secrets)
-            failed = self._network.failed(done) if done.status else None
-        except GitUnavailable as error:
-            failed = error
-        try:
-            tip = self._tip(branch)
+            tip = self._tip_after_push(branch)
             if tip is not None and tip != commit and not self.has(tip):
                 tip = self.fetch(branch)
         except GitUnavailable:
-            if failed is None:
-                return PushResult(PushOutcome.DONE, message)
+            if pushed.error is None:
+                return PushResult(PushOutcome.DONE, pushed.message)
             raise
-        return self._outcome(commit, tip, failed, message)
+        return self._outcome(branch, commit, tip, pushed)
 
-    def _outcome(self, commit: str, tip: str | None, failed: GitError | None, message: str) -> PushResult:
+    def _outcome(self, branch: str, commit: str, tip: str | None, pushed: Pushed) -> PushResult:
         """What a push came to, from the branch's tip after it."""
-        if tip is not None and (tip == commit or self.is_ancestor(commit, tip)):
-            self._pushed = commit
-            return PushResult(PushOutcome.DONE, message)
-        if failed is None or (tip is not None and not self.is_ancestor(tip, commit)):
-            return PushResult(PushOutcome.MOVED, message)
-        if _OVERTAKEN.search(message):
-            return PushResult(PushOutcome.MOVED, message)
-        if isinstance(failed, GitUnavailable):
-            raise failed
-        return PushResult(PushOutcome.REFUSED, message or failed.message)
-
-    def _tip(self, branch: str) -> str | None:
-        """The remote branch's tip, None when there is no such branch."""
-        ref = _ref(branch)
-        # Without the mirror: looking must work whatever state that is in.
-        done = self._call(replace(self._network, git_dir=Path("/dev/null")), "ls-remote", target=ref)
-        if done.status:
-            raise self._network.failed(done)
-        # A pattern also matches longer names that end like it.
-        for line in done.stdout.decode("utf-8", "replace").splitlines():
-            oid, _, name = line.partition("\t")
-            if name == ref:
-                if not COMMIT.fullmatch(oid):
-                    raise GitError(f"{self._remote} has object ids of a kind that is not supported: {oid}")
-                return oid
-        return None
-
-    def _call(self, git: Git, *command: str, target: str) -> Finished:
-        """Run a git command that speaks to the remote about `target`. Raises GitUnavailable at the time limit.
-
-        The server side of a local repository is started by git itself and refuses one that another account
-        owns. The operator named this one, so it is told not to. This text is constant: it passes through a
-        shell.
-        """
-        options: tuple[str, ...] = ()
-        if self._remote.is_local:
-            side = "receive-pack" if command[0] == "push" else "upload-pack"
-            options = (f"--{side}=git -c 'safe.directory=*' {side}",)
-        try:
-            return git.run(*command, *options, "--", self._remote.address, target)
-        except Timeout as error:
+        if tip != commit and not self.has(commit):
             raise GitUnavailable(
-                f"{self._remote} did not answer within {git.timeout:g} s",
-                hint="the server or the network is slow or stuck; this is tried again",
-            ) from error
+                f"the commit {commit} was lost before it was pushed, as the mirror had to be made anew",
+                hint="this is tried again",
+            ) from pushed.error
+        if tip is not None and (tip == commit or self.is_ancestor(commit, tip)):
+            with self._state:
+                self._pushed = {**self._pushed, branch: commit}
+            return PushResult(PushOutcome.DONE, pushed.message)
+        if pushed.error is None or (tip is not None and not self.is_ancestor(tip, commit)):
+            return PushResult(PushOutcome.MOVED, pushed.message)
+        if _OVERTAKEN.search(pushed.message):
+            return PushResult(PushOutcome.MOVED, pushed.message)
+        if isinstance(pushed.error, GitUnavailable):
+            raise pushed.error
+        return PushResult(PushOutcome.REFUSED, pushed.message or pushed.error.message)
 
-    def _fetched(self, branch: str) -> str:
-        """The tip that was last fetched whole, '' when there is none."""
-        known = self._git.run("rev-parse", "--verify", "--quiet", f"{_kept(branch)}^{{commit}}")
+    def _tip_after_push(self, branch: str) -> str | None:
+        try:
+            return self._heads([branch]).get(branch)
+        except GitUnavailable:
+            raise
+        except GitError:
+            if self._transport.writing is None:
+                raise
+            # Who may push may look, though who looks may no longer.
+            return self._heads([branch], as_writer=True).get(branch)
+
+    def _heads(self, revisions: Collection[str], *, as_writer: bool = False) -> dict[str, str]:
+        refs = {revision: remote_ref(revision) for revision in revisions if not is_commit(revision)}
+        found = self._transport.refs(refs.values(), as_writer=as_writer) if refs else {}
+        tips = {revision: revision for revision in revisions if is_commit(revision)}
+        for revision, ref in refs.items():
+            if oid := found.get(f"{ref}{PEELED}") or found.get(ref):
+                tips[revision] = oid
+        return tips
+
+    def _fetched(self, revision: str) -> str:
+        """The commit that was last fetched whole, '' when there is none."""
+        name = f"{kept_ref(revision)}^{{commit}}"
+        known = self._git.run("rev-parse", "--verify", "--quiet", name)
         return known.stdout.decode().strip() if known.status == 0 else ""
 
-    def _bring(self, branch: str) -> str:
-        with self._store.locked() as git:
-            self._fetch(git, branch)
-            self._store.tidy(git)
-            return git.output("rev-parse", "--verify", f"{_kept(branch)}^{{commit}}").decode()
+    def _is_here(self, revision: str, tip: str) -> bool:
+        """Whether a commit that no ref of ours for `revision` holds is here with all that it needs: because we made
+        and pushed it, or because something else that was fetched contains it."""
+        if self._pushed.get(revision) == tip:
+            return self.has(tip)
+        if not is_commit(revision):
+            return False
+        holders = self._git.run("for-each-ref", "--count=1", f"--contains={tip}", KEPT)
+        return holders.status == 0 and bool(holders.stdout)
 
-    def _fetch(self, git: Git, branch: str) -> None:
-        # The plus lets our own ref follow a branch that was rewritten. It touches nothing on the remote.
-        spec = f"+{_ref(branch)}:{_kept(branch)}"
-        done = self._call(git, "fetch", "--quiet", "--no-tags", "--no-write-fetch-head", target=spec)
-        if done.status:
-            raise git.failed(done)
+    def _keep(self, revision: str, commit: str) -> None:
+        with self._store.locked() as git:
+            git.output("update-ref", "--no-deref", kept_ref(revision), commit)
+
+    def _bring(self, revision: str, tip: str) -> str:
+        with self._store.locked() as git:
+            if tip == self._fetched(revision):  # by another thread, while we waited for our turn
+                return tip
+            self._fetch(git, revision)
+            self._store.tidy(git)
+            commit = self._fetched(revision)
+            if not COMMIT.fullmatch(commit) or (is_commit(revision) and commit != revision):
+                raise GitError(
+                    f"{revision!r} on {self._remote} does not stand for a commit",
+                    hint="watch a branch, a commit, or a tag that marks one",
+                )
+            return commit
+
+    def _fetch(self, git: Git, revision: str) -> None:
+        source = revision if is_commit(revision) else remote_ref(revision)
+        self._transport.fetch(git, source, kept_ref(revision))
 
     def _write(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:
         with self._store.locked() as git:
@@ -241,41 +289,38 @@ class Mirror(GitObjects):
 
     def _healing(self, action: Callable[[], _Result]) -> _Result:
         """Do something. When git fails and the mirror proves damaged, make it anew and do it again."""
+        before = self._store.generation()
         try:
             return action()
         except CommandFailed:
-            if not self._mend():
+            if not self._mend(before):
                 raise
             return action()
 
-    def _mend(self) -> bool:
-        """Make a damaged mirror anew and fetch what it held. False when git finds no damage.
+    def _mend(self, before: int) -> bool:
+        """Make a damaged mirror anew and fetch what it held. False when git finds no damage, and nobody else mended it
+        since it was of the generation `before`.
 
         Commits that were written here and never pushed are gone; the pass that wanted them writes them again.
         """
         with self._store.locked() as git:
             if self._is_whole(git):
-                return False
+                return self._store.generation() != before
             self._store.start_over(git)
-            for branch in sorted(self._branches):
+            with self._state:
+                self._pushed = {}
+                held = self._held
+            for revision in sorted(held):
                 try:
-                    self._fetch(git, branch)
-                except CommandFailed:  # deleted since, or malformed: whoever asks for it next is told
-                    continue
+                    self._fetch(git, revision)
+                except GitUnavailable:
+                    raise
+                except GitError:  # deleted since, or malformed: whoever asks for it next is told
+                    with self._state:
+                        self._held -= {revision}
+            self._store.mended()
             return True
 
     def _is_whole(self, git: Git) -> bool:
-        """Nothing is damaged, and no branch that was fetched has vanished (with the whole folder, say)."""
-        return all(self._fetched(branch) for branch in self._branches) and self._store.is_sound(git)
-
-
-def _ref(branch: str) -> str:
-    """The full name of a branch. Raises GitError for what Git would not accept as one."""
-    if not branch or _BAD_BRANCH.search(branch):
-        raise GitError(f"{branch!r} is not a valid name for a branch", hint="see git-check-ref-format(1)")
-    return f"refs/heads/{branch}"
-
-
-def _kept(branch: str) -> str:
-    """Our own ref for a remote branch. Hashed: `a` and, later, `a/b` would stand in each other's way."""
-    return f"refs/reconciler/{sha256(branch.encode('utf-8', 'surrogateescape')).hexdigest()[:32]}"
+        """Nothing is damaged, and nothing that was fetched has vanished (with the whole folder, say)."""
+        return all(self._fetched(revision) for revision in self._held) and self._store.is_sound(git)

@@ -7,8 +7,9 @@ Does not belong here: anything that writes, or speaks to another machine.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
+from itertools import takewhile
 from operator import attrgetter
 from pathlib import Path
 from typing import Final, Self
@@ -56,24 +57,44 @@ class GitObjects:
             else "check the spelling, or fetch it first",
         )
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
-        """Every blob, link and submodule below `under`, sorted by path. An absent folder is empty.
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
+        """Every blob, link and submodule below `under`, sorted by path; with `only`, just those files and what is below
+        those folders. An absent folder is empty.
 
         Raises GitError for an unknown commit, an unreadable tree, and for one that no checkout could hold.
         """
         treeish = self._folder(commit_id(commit), under)
-        if treeish is None:
+        parts = [] if only is None else [folder_path(path) for path in only]
+        if treeish is None or (only is not None and not parts):
             return ()
-        with self._git.stream("ls-tree", "-r", "-z", "-l", "--full-tree", treeish) as listing:
+        chosen = [] if "" in parts else parts
+        with self._git.stream("ls-tree", "-r", "-z", "-l", "--full-tree", treeish, "--", *chosen) as listing:
             records = listing.everything(LISTING_LIMIT).split(b"\0")
         entries = sorted(map(_entry, records[:-1]), key=attrgetter("path"))
         for before, entry in zip([None, *entries], entries, strict=False):
             if _IMPOSSIBLE.search(entry.path) or (before is not None and before.path == entry.path):
-                raise GitError(
-                    f"commit {commit} names {entry.path!r}, which no folder could hold",
-                    hint="the tree was made by hand; remove that path from it",
-                )
+                raise _impossible(commit, entry.path)
         return tuple(entries)
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
+        """The paths below `under` whose entries differ, relative to it. Nothing that this repository configures hides
+        one: renames are two paths, and submodules count.
+
+        Raises GitError when a commit is unknown or lacks the folder, and for a path that no checkout could hold.
+        """
+        trees = [self._folder(commit_id(commit), under) for commit in (old, new)]
+        if None in trees:
+            raise GitError(f"there is no folder {under!r} in {old} or in {new}")
+        options = ("-r", "-z", "--name-only", "--no-renames", "--ignore-submodules=none")
+        with self._git.stream("diff-tree", *options, *filter(None, trees), "--") as listing:
+            names = listing.everything(LISTING_LIMIT).split(b"\0")
+        paths = frozenset(name.decode("utf-8", "surrogateescape") for name in names[:-1])
+        for path in paths:
+            if _IMPOSSIBLE.search(path):
+                raise _impossible(f"{old} or {new}", path)
+        return paths
 
     def _folder(self, commit: str, under: str) -> str | None:
         """What to list for `under`. Looked up by path, because `commit:path` has a syntax of its own."""
@@ -81,6 +102,8 @@ class GitObjects:
         if not path:
             return commit
         found = self._git.output("ls-tree", "-z", "--full-tree", commit, "--", path)
+        if found.count(b"\0") > 1:
+            raise _impossible(commit, path)  # named twice: which of them it is nobody can say
         kind, oid = (found.split(b"\t", 1)[0].split() or [b"", b"", b""])[1:]
         return oid.decode() if kind == b"tree" else None
 
@@ -143,17 +166,34 @@ class GitObjects:
             raise self._git.failed(asked)
         return False
 
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """The commits that a commit was made on, in its own order, as it says itself: no graft and no shallow boundary
+        counts. Raises GitError for an unknown commit."""
+        lines = self.commit_object(commit).split(b"\n")[1:]  # the first one names the tree
+        found = takewhile(lambda line: line.startswith(b"parent "), lines)
+        return tuple(line.removeprefix(b"parent ").decode("ascii") for line in found)
+
+    def commit_object(self, commit: str) -> bytes:
+        """A commit as it is stored: header, an empty line, message. Raises GitError for an unknown commit."""
+        answer = self._git.output("cat-file", "--batch", stdin=commit_id(commit).encode())
+        facts, _, content = answer.partition(b"\n")
+        if facts.split()[1:2] != [b"commit"]:
+            raise CommandFailed(f"there is no commit {commit} here", hint="check the id, or fetch it first")
+        return content
+
 
 class LocalObjects(GitObjects):
     """Any repository on this machine, read only: a clone, a linked work tree, a bare repository.
 
     Nothing that its configuration names is executed: no hook, no filter, no monitor, no transport.
-    `prefix` is where the folder that was opened lies in the repository, '' at its top.
+    `prefix` is where the folder that was opened lies in the repository, '' at its top; `git_dir` is the repository's
+    own folder.
     """
 
     def __init__(self, git: Git, prefix: str = "") -> None:
         super().__init__(git)
         self.prefix = prefix
+        self.git_dir = git.git_dir
 
     @classmethod
     def open(cls, path: Path, timeout: float = 60) -> Self:
@@ -180,6 +220,13 @@ def folder_path(under: str) -> str:
     if ".." in parts:
         raise GitError(f"{under!r} is not a folder inside the repository", hint="leave out '..'")
     return "/".join(parts)
+
+
+def _impossible(commit: str, path: str) -> GitError:
+    return GitError(
+        f"commit {commit} names {path!r}, which no folder could hold",
+        hint="the tree was made by hand; remove that path from it",
+    )
 
 
 @lru_cache(maxsize=1 << 16)  # two commits that are compared share nearly all of theirs

@@ -43,8 +43,8 @@ class Store:
 
         A git started with what this yields keeps the lock while it lives: when this process is killed, the
         next one waits for the orphan instead of deleting the files that it works on. Whatever lock files of
-        git are there when we have the lock are therefore stale. Raises Timeout when another process keeps
-        the lock too long, and GitError when the folder cannot be used.
+        git are there when we have the lock are therefore stale. Raises Timeout when somebody else
+        keeps the lock too long, and GitError when the folder cannot be used.
         """
         with self._exclusive() as descriptor:
             git = replace(self._git, inherit=(descriptor,))
@@ -52,6 +52,21 @@ class Store:
             if git.run("rev-parse", "--git-dir").status:
                 self.start_over(git)
             yield git
+
+    def generation(self) -> int:
+        """A number that changes when the repository is made anew, by whomever, and again when it is whole; 0 while
+        there is none."""
+        try:
+            # Nobody but `git init` and `mended` writes it. Its time tells it from an earlier one of the same number.
+            facts = (self._repository / "HEAD").stat()
+        except OSError:
+            return 0
+        return hash((facts.st_ino, facts.st_mtime_ns))
+
+    def mended(self) -> None:
+        """What was lost is here again: who ran into a half-mended repository may try again."""
+        with _usable(self._folder):
+            os.utime(self._repository / "HEAD")
 
     def is_sound(self, git: Git) -> bool:
         """Whether git finds every object that a ref needs, and each object whole. Reads the whole repository."""
@@ -92,8 +107,8 @@ class Store:
                 os.close(descriptor)
             if time.monotonic() >= until:
                 raise Timeout(
-                    f"another process has kept the mirror {str(self._folder)!r} for {self._git.timeout:g} s",
-                    hint="wait for it to end, or give this one a cache folder of its own (XDG_CACHE_HOME)",
+                    f"somebody else has kept the mirror {str(self._folder)!r} for {self._git.timeout:g} s",
+                    hint="wait for them to end, or give this one a cache folder of its own (XDG_CACHE_HOME)",
                 )
             time.sleep(_PAUSE)
 

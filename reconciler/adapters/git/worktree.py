@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha1
 from pathlib import Path
@@ -76,19 +76,31 @@ class FolderObjects:
         """Always `UNCOMMITTED`."""
         return UNCOMMITTED
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
-        """All files, links and submodules below `under`, sorted by path. Raises GitError for any other
-        commit."""
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
+        """All files, links and submodules below `under`, sorted by path; with `only`, just those and what is below
+        them. Raises GitError for any other commit."""
         self._check(commit)
         path = folder_path(under)
-        if not path:
-            return self.entries
-        above = f"{path}/"
-        return tuple(
-            replace(entry, path=entry.path.removeprefix(above))
-            for entry in self.entries
-            if entry.path.startswith(above)
-        )
+        entries = self.entries
+        if path:
+            above = f"{path}/"
+            entries = tuple(
+                replace(entry, path=entry.path.removeprefix(above))
+                for entry in entries
+                if entry.path.startswith(above)
+            )
+        if only is None:
+            return entries
+        chosen = tuple(f"{part}/" if part else "" for part in map(folder_path, only))
+        return tuple(entry for entry in entries if f"{entry.path}/".startswith(chosen))
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:  # noqa: ARG002  (the port's signature)
+        """Nothing: a folder has one state. Raises GitError for any other commit."""
+        self._check(old)
+        self._check(new)
+        return frozenset()
 
     def blobs(self, oids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Each distinct file with its bytes. Raises GitError when it is unknown or no longer what it was."""
@@ -130,6 +142,11 @@ class FolderObjects:
         """Only of itself. Raises GitError when `newer` is any other commit."""
         self._check(newer)
         return older == newer
+
+    def parents(self, commit: str) -> tuple[str, ...]:
+        """None: it was made on nothing. Raises GitError for any other commit."""
+        self._check(commit)
+        return ()
 
     def _check(self, commit: str) -> None:
         if commit != UNCOMMITTED:

@@ -1,14 +1,11 @@
-"""Real repositories for tests of the Git adapter, made by the git of this machine, and servers for them."""
+"""Real repositories for tests of the Git adapter, made by the git of this machine, and looking at what runs."""
 
 from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ENVIRONMENT = {
@@ -86,6 +83,18 @@ def hook(repository: Path, name: str, script: str) -> None:
     path.chmod(0o755)
 
 
+def place(cache: Path) -> Path:
+    """The mirror's repository."""
+    return next(cache.glob("*/repository.git"))
+
+
+def truncate_pack(repository: Path) -> None:
+    """Damage every pack of a repository, as a crash of the machine may."""
+    for pack in (repository / "objects" / "pack").glob("*.pack"):
+        pack.chmod(0o600)
+        os.truncate(pack, 20)
+
+
 def children() -> set[int]:
     """The processes below this one that are still there, zombies included."""
     found = set()
@@ -115,87 +124,14 @@ def processes_with(text: str) -> list[str]:
     return found
 
 
+def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    """Wait for a condition to hold; whether it does."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.02)
+    return condition()
+
+
 def gone(text: str) -> bool:
     """Whether no command line contains `text`, after giving what was just killed a moment to disappear."""
-    until = time.monotonic() + 5
-    while processes_with(text) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not processes_with(text)
-
-
-class GitHttp(BaseHTTPRequestHandler):
-    """git-http-backend(1) behind a plain HTTP server, with a fault on demand."""
-
-    root: Path
-    authorization: str = ""
-    status: int = 0
-    seen: list[str]
-
-    def do_GET(self) -> None:
-        self._answer(b"")
-
-    def do_POST(self) -> None:
-        if self.headers.get("Transfer-Encoding") == "chunked":
-            body = b""
-            while size := int(self.rfile.readline(), 16):
-                body += self.rfile.read(size)
-                self.rfile.readline()
-            self.rfile.readline()
-        else:
-            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        self._answer(body)
-
-    def _answer(self, body: bytes) -> None:
-        given = self.headers.get("Authorization", "")
-        self.seen.append(given)
-        if self.status or (self.authorization and given != self.authorization):
-            self.send_response(self.status or 401)
-            if not self.status:
-                self.send_header("WWW-Authenticate", 'Basic realm="git"')
-            self.send_header("Location", "http://127.0.0.1:9/elsewhere")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        path, _, query = self.path.partition("?")
-        environment = {
-            **ENVIRONMENT,
-            "GIT_PROJECT_ROOT": str(self.root),
-            "GIT_HTTP_EXPORT_ALL": "1",
-            "REQUEST_METHOD": self.command,
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "CONTENT_TYPE": self.headers.get("Content-Type", ""),
-            "CONTENT_LENGTH": str(len(body)),
-            "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
-            "GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
-            "REMOTE_USER": "someone",
-            "REMOTE_ADDR": "127.0.0.1",
-        }
-        done = subprocess.run(
-            ["git", "http-backend"], env=environment, input=body, capture_output=True, timeout=30, check=False
-        )
-        head, _, content = done.stdout.partition(b"\r\n\r\n")
-        fields = dict(line.split(": ", 1) for line in head.decode().split("\r\n"))
-        self.send_response(int(fields.pop("Status", "200").split()[0]))
-        for name, value in fields.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        """Silent."""
-
-
-@contextmanager
-def http_server(root: Path) -> Iterator[tuple[str, type[GitHttp]]]:
-    """Serve the repositories below `root` on loopback: the server's address, and its handler to arrange faults."""
-    handler = type("Handler", (GitHttp,), {"root": root, "seen": []})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}", handler
-        finally:
-            server.shutdown()
-            thread.join()
+    return until(lambda: not processes_with(text), 5)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reconciler.adapters.git.failures import failure, mask, readable, said
+from reconciler.adapters.git.failures import CommandFailed, failure, mask, readable, said
 from reconciler.errors import Disposition, GitUnavailable
 
 ENDING = (
@@ -53,8 +53,24 @@ def test_the_world_was_in_the_way(stderr: str) -> None:
             "trust store",
         ),
         (
+            "fatal: unable to access 'https://h/x/': server verification failed: certificate signer not trusted.",
+            "trust store",
+        ),
+        (
             "fatal: unable to access 'https://h/x/': SSL certificate problem: unable to get local issuer",
             "trust store",
+        ),
+        (
+            "fatal: unable to access 'https://h/x/': Problem with the SSL CA cert (path? access rights?)",
+            "`ca.crt`",
+        ),
+        (
+            "fatal: unable to access 'https://h/x/': error setting certificate file: /proc/1/fd/7",
+            "`ca.crt`",
+        ),
+        (
+            'Load key "/proc/1/fd/7": error in libcrypto\ngit@h: Permission denied (publickey).' + ENDING,
+            "`identity`",
         ),
         ("ssh -F none: 1: ssh: not found" + ENDING, "ssh client"),
         ("git: 'remote-https' is not a git command. See 'git --help'.", "support for https"),
@@ -67,6 +83,20 @@ def test_trying_again_changes_nothing(stderr: str, hint: str) -> None:
     assert not isinstance(error, GitUnavailable)
     assert error.disposition is Disposition.WAIT
     assert hint in error.hint
+
+
+def test_damage_is_told_from_a_broken_connection() -> None:
+    damage = (
+        b"error: packfile objects/pack/pack-1.pack does not match index\n"
+        b"fatal: unable to rename temporary '*.pack' file to 'objects/pack/pack-1.pack'\n"
+        b"fatal: fetch-pack: invalid index-pack output"
+    )
+    assert isinstance(failure(damage, "x"), CommandFailed)
+    assert isinstance(
+        failure(b"fatal: early EOF\nfatal: fetch-pack: invalid index-pack output", "x"), GitUnavailable
+    )
+    full = b"fatal: unable to rename temporary '*.pack' file to 'x': No space left on device"
+    assert isinstance(failure(full, "x"), GitUnavailable)
 
 
 def test_what_a_server_says_does_not_decide() -> None:

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,23 +16,13 @@ from reconciler.adapters.git.command import Git
 from reconciler.adapters.git.mirror import Mirror
 from reconciler.adapters.git.store import Store
 from reconciler.errors import Disposition, GitError, GitUnavailable, Timeout
-from tests.adapters.git.support import commit, git, hook, remote_with
+from reconciler.ports import PushOutcome
+from tests.adapters.git.support import commit, git, hook, place, remote_with, truncate_pack
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Path:
     return remote_with(tmp_path, {"a": b"1", "dir/b": b"22"})[0]
-
-
-def place(cache: Path) -> Path:
-    """The mirror's repository."""
-    return next(cache.glob("*/repository.git"))
-
-
-def truncate_pack(repository: Path) -> None:
-    for pack in (repository / "objects" / "pack").glob("*.pack"):
-        pack.chmod(0o600)
-        os.truncate(pack, 20)
 
 
 def lose_pack(repository: Path) -> None:
@@ -281,22 +270,6 @@ def test_writers_in_two_processes_take_turns(server: Path, tmp_path: Path) -> No
     assert git(place(cache), "fsck", "--no-dangling") == ""
 
 
-def test_threads_may_share_a_mirror(server: Path, tmp_path: Path) -> None:
-    mirror = Mirror(str(server), tmp_path / "cache")
-    head = mirror.fetch("main")
-    made: list[str] = []
-    threads = [
-        threading.Thread(target=lambda: made.append(mirror.commit(head, {"s": b"1"}, "Record", 1)))
-        for _ in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(made) == 8
-    assert len(set(made)) == 1
-
-
 def test_a_cache_that_cannot_be_written(server: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(GitError, match="cannot be used") as caught:
@@ -328,3 +301,25 @@ def test_hooks_in_the_mirror_are_never_run(server: Path, tmp_path: Path) -> None
     made = mirror.commit(mirror.fetch("main"), {"s": b"1"}, "Record", 1)
     mirror.push("main", made)
     assert not trap.exists()
+
+
+def test_a_commit_that_was_lost_with_the_mirror_is_not_called_refused(server: Path, tmp_path: Path) -> None:
+    mirror = Mirror(str(server), tmp_path / "cache")
+    head = mirror.fetch("main")
+    made = mirror.commit(head, {"s": b"1"}, "Record", 1)
+    truncate_pack(place(tmp_path / "cache"))
+    assert mirror.tree(head)
+    with pytest.raises(GitUnavailable, match="was lost"):
+        mirror.push("main", made)
+    assert mirror.push("main", mirror.commit(head, {"s": b"1"}, "Record", 1)).outcome is PushOutcome.DONE
+
+
+def test_what_somebody_else_mended_counts_as_mended(server: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    one, two = Mirror(str(server), cache), Mirror(str(server), cache)
+    head = one.fetch("main")
+    blobs = one.blobs(entry.oid for entry in one.tree(head))
+    truncate_pack(place(cache))
+    assert two.fetch("main") == head
+    assert two.tree(head)
+    assert len(dict(blobs)) == 2

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from tests.adapters.git.support import (
     descriptors,
     git,
     hook,
-    http_server,
     remote_with,
 )
+from tests.servers.git_http import basic, git_http
 
 
 def publish(author: Path, branch: str = "main") -> None:
@@ -44,20 +43,20 @@ def test_head_and_fetch(tmp_path: Path, form: str) -> None:
 
 def test_a_fetch_of_what_is_here_asks_for_nothing(tmp_path: Path) -> None:
     server, _ = remote_with(tmp_path, {"a": b"1"})
-    with http_server(tmp_path) as (address, handler):
-        mirror = Mirror(f"{address}/{server.name}", tmp_path / "cache")
+    with git_http(tmp_path) as web:
+        mirror = Mirror(f"{web.url}/{server.name}", tmp_path / "cache")
         head = mirror.head("main")
-        one_look = len(handler.seen)
+        one_look = len(web.requests)
         mirror.fetch("main")
-        handler.seen.clear()
+        web.requests.clear()
         assert mirror.fetch("main") == head
-        assert len(handler.seen) == one_look
+        assert len(web.requests) == one_look
         git(server, "config", "http.receivepack", "true")
         made = mirror.commit(head, {"s": b"1"}, "Record", 1)
         assert mirror.push("main", made).outcome is PushOutcome.DONE
-        handler.seen.clear()
+        web.requests.clear()
         assert mirror.fetch("main") == made
-        assert len(handler.seen) == one_look
+        assert len(web.requests) == one_look
 
 
 def test_only_the_branch_asked_for_is_meant(tmp_path: Path) -> None:
@@ -204,14 +203,14 @@ def test_hooks_of_the_remote_do_not_run_on_reading_and_none_are_in_the_mirror(tm
 def test_over_http_with_credentials(tmp_path: Path) -> None:
     server, _ = remote_with(tmp_path, {"a": b"1"})
     git(server, "config", "http.receivepack", "true")
-    with http_server(tmp_path) as (address, handler):
-        handler.authorization = "Basic " + b64encode(b"bot:hunter2").decode()
-        place = address.removeprefix("http://")
+    with git_http(tmp_path) as web:
+        web.writers = {basic("bot", "hunter2")}
+        place = web.url.removeprefix("http://")
         mirror = Mirror(f"http://bot:hunter2@{place}/{server.name}", tmp_path / "cache")
         head = mirror.fetch("main")
         made = mirror.commit(head, {"b": b"1"}, "Write", 1)
         assert mirror.push("main", made).outcome is PushOutcome.DONE
-        assert set(handler.seen) == {handler.authorization}
+        assert {asked.authorization for asked in web.requests} == web.writers
         assert git(server, "rev-parse", "main") == made
         wrong = Mirror(f"http://bot:hunter3@{place}/{server.name}", tmp_path / "other")
         for ask in (wrong.head, wrong.fetch):
@@ -237,10 +236,10 @@ def test_over_http_with_credentials(tmp_path: Path) -> None:
 )
 def test_what_http_servers_answer(tmp_path: Path, status: int, transient: bool, hint: str) -> None:
     server, _ = remote_with(tmp_path, {"a": b"1"})
-    with http_server(tmp_path) as (address, handler):
-        handler.status = status
+    with git_http(tmp_path) as web:
+        web.status = status
         with pytest.raises(GitError) as caught:
-            Mirror(f"{address}/{server.name}", tmp_path / "cache").head("main")
+            Mirror(f"{web.url}/{server.name}", tmp_path / "cache").head("main")
     assert isinstance(caught.value, GitUnavailable) == transient
     assert hint in caught.value.hint
 

@@ -165,6 +165,81 @@ def test_the_tree_of_a_commit_and_of_a_folder_in_it(work: Path) -> None:
         objects.tree(head, "../pools")
 
 
+def test_only_some_files_and_folders_of_a_tree(work: Path) -> None:
+    names = ["a/b/c", "a/bb", "a/b.x", "a/d", "e", "*"]
+    head = commit(work, {name: name.encode() for name in names})
+    objects = LocalObjects.open(work)
+
+    def listed(*only: str, under: str = "") -> list[str]:
+        return [e.path for e in objects.tree(head, under, only)]
+
+    assert listed("a/b", "e") == ["a/b/c", "e"]
+    assert listed("a/b/", "./a/d", "a/b/c") == ["a/b/c", "a/d"]
+    assert listed("b", under="a") == ["b/c"]
+    assert listed("*") == ["*"]
+    assert listed("nope", "e/x", ":(top)a", "a*") == []
+    assert listed() == []
+    assert listed("", "a/b") == sorted(names)
+    with pytest.raises(GitError, match="inside the repository"):
+        listed("../a")
+
+
+def test_changes_are_all_paths_that_differ(work: Path) -> None:
+    first = commit(work, {"a/x": b"1", "a/gone": b"2", "a/moved": b"same" * 99, "b": b"3", "kind/x": b"4"})
+    (work / "kind" / "x").unlink()
+    (work / "kind").rmdir()
+    (work / "kind").write_bytes(b"now a file")
+    (work / "b").chmod(0o755)
+    git(work, "mv", "a/moved", "a/here")
+    second = commit(work, {"a/x": b"2", "a/gone": None, "a/new": b""})
+    git(work, "config", "diff.renames", "copies")
+    objects = LocalObjects.open(work)
+    wanted = {"a/x", "a/gone", "a/moved", "a/here", "a/new", "b", "kind", "kind/x"}
+    assert objects.changes(first, second) == objects.changes(second, first) == wanted
+    assert objects.changes(first, second, "a") == {"x", "gone", "moved", "here", "new"}
+    assert objects.changes(first, first) == frozenset()
+
+
+def test_a_submodule_that_moved_is_a_change_whatever_is_configured(work: Path) -> None:
+    (work / ".gitmodules").write_text('[submodule "m"]\npath = m\nurl = ./m\nignore = all\n')
+    git(work, "add", ".gitmodules")
+    commits = []
+    for digit in "12":
+        git(work, "update-index", "--add", "--cacheinfo", f"160000,{digit * 40},m")
+        git(work, "commit", "--quiet", "-m", digit)
+        commits.append(git(work, "rev-parse", "HEAD"))
+    git(work, "config", "submodule.m.ignore", "all")
+    git(work, "config", "diff.ignoreSubmodules", "all")
+    assert LocalObjects.open(work).changes(*commits) == {"m"}
+
+
+def test_changes_that_cannot_be_told(work: Path) -> None:
+    head = commit(work, {"a": b"1"})
+    other = commit(work, {"dir/b": b"1"})
+    objects = LocalObjects.open(work)
+    for old, new, under in (
+        (head, "1" * 40, ""),
+        ("1" * 40, head, ""),
+        (head, other, "dir"),
+        (other, head, "dir"),
+        ("HEAD", head, ""),
+        (head, "--stdin", ""),
+    ):
+        with pytest.raises(GitError):
+            objects.changes(old, new, under)
+
+
+def test_changes_have_the_names_that_the_tree_has(work: Path) -> None:
+    blob = blob_of(work, b"x")
+    names = [b"new\nline", b"tab\there", b"\xff\xfe", b"-n"]
+    head = tree_of(work, b"".join(b"100644 blob %s\t%s\0" % (blob.encode(), name) for name in names))
+    empty = tree_of(work, b"")
+    objects = LocalObjects.open(work)
+    assert objects.changes(empty, head) == {e.path for e in objects.tree(head)}
+    with pytest.raises(GitError, match="no folder could hold"):
+        objects.changes(head, tree_of(work, f"100644 blob {blob}\t..\0".encode()))
+
+
 def test_modes_links_and_submodules(work: Path) -> None:
     (work / "link").symlink_to("../outside")
     (work / "run").write_bytes(b"#!")
@@ -225,6 +300,24 @@ def test_a_tree_that_names_a_path_twice_is_refused(work: Path) -> None:
     head = git(work, "commit-tree", tree, "-m", "twice")
     with pytest.raises(GitError, match="Containerfile"):
         LocalObjects.open(work).tree(head)
+
+
+def test_a_folder_that_is_named_twice_is_refused(work: Path) -> None:
+    trees = [
+        git(work, "mktree", "-z", stdin=f"100644 blob {blob_of(work, text)}\tf\0".encode())
+        for text in (b"1", b"2")
+    ]
+    raw = b"".join(b"40000 pool\0" + bytes.fromhex(oid) for oid in trees)
+    tree = git(work, "hash-object", "-w", "-t", "tree", "--literally", "--stdin", stdin=raw)
+    head = git(work, "commit-tree", tree, "-m", "twice")
+    objects = LocalObjects.open(work)
+    for read in (
+        lambda: objects.tree(head, "pool"),
+        lambda: objects.tree(head, "", ["pool"]),
+        lambda: objects.changes(head, head, "pool"),
+    ):
+        with pytest.raises(GitError, match="no folder could hold"):
+            read()
 
 
 def test_a_tree_bomb_ends_with_an_error(work: Path) -> None:

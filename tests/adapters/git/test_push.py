@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +9,8 @@ import pytest
 from reconciler.adapters.git.mirror import Mirror
 from reconciler.errors import GitUnavailable
 from reconciler.ports import PushOutcome, PushResult
-from tests.adapters.git.support import commit, git, gone, hook, http_server, remote_with
+from tests.adapters.git.support import commit, git, gone, hook, remote_with
+from tests.servers.git_http import git_http
 
 
 @pytest.fixture
@@ -91,8 +90,8 @@ def test_a_server_that_refuses(server: Path, tmp_path: Path, name: str) -> None:
 
 def test_no_permission_to_push_is_a_refusal(server: Path, tmp_path: Path) -> None:
     git(server, "config", "http.receivepack", "false")
-    with http_server(tmp_path) as (address, _):
-        mirror = Mirror(f"{address}/{server.name}", tmp_path / "cache")
+    with git_http(tmp_path) as web:
+        mirror = Mirror(f"{web.url}/{server.name}", tmp_path / "cache")
         made = mirror.commit(mirror.fetch("main"), {"s": b"1"}, "Record", 1)
         result = mirror.push("main", made)
     assert result.outcome is PushOutcome.REFUSED
@@ -135,46 +134,32 @@ def test_another_push_holding_the_branch_is_a_reason_to_try_again(server: Path, 
     assert mirror.push("main", made).outcome is PushOutcome.MOVED
 
 
-@contextmanager
-def cut_after_the_push(root: Path) -> Iterator[str]:
-    """An HTTP server of git repositories that goes away as soon as it has taken in a push."""
-    with http_server(root) as (address, handler):
-        answer = handler._answer
-
-        def once(self: object, body: bytes) -> None:
-            answer(self, body)  # type: ignore[arg-type]
-            if self.path.endswith("git-receive-pack") and body:  # type: ignore[attr-defined]
-                handler.status = 503
-
-        handler._answer = once  # type: ignore[method-assign]
-        yield address
-
-
 def test_a_confirmed_push_counts_though_the_remote_cannot_be_asked(server: Path, tmp_path: Path) -> None:
     git(server, "config", "http.receivepack", "true")
-    with cut_after_the_push(tmp_path) as address:
-        mirror = Mirror(f"{address}/{server.name}", tmp_path / "cache")
+    with git_http(tmp_path) as web:
+        web.status_after_push = 503
+        mirror = Mirror(f"{web.url}/{server.name}", tmp_path / "cache")
         made = mirror.commit(mirror.fetch("main"), {"s": b"1"}, "Record", 1)
         assert mirror.push("main", made).outcome is PushOutcome.DONE
     assert git(server, "rev-parse", "main") == made
 
 
 def test_a_remote_that_is_away_altogether(server: Path, tmp_path: Path) -> None:
-    with http_server(tmp_path) as (address, handler):
-        mirror = Mirror(f"{address}/{server.name}", tmp_path / "cache")
+    with git_http(tmp_path) as web:
+        mirror = Mirror(f"{web.url}/{server.name}", tmp_path / "cache")
         made = mirror.commit(mirror.fetch("main"), {"s": b"1"}, "Record", 1)
-        handler.status = 503
+        web.status = 503
         with pytest.raises(GitUnavailable):
             mirror.push("main", made)
 
 
 def test_a_server_that_stalls_on_a_push(tmp_path: Path) -> None:
     server, _ = remote_with(tmp_path, {"a": b"1"})
-    with http_server(tmp_path) as (address, _):
-        port = int(address.rsplit(":", 1)[1])
-        mirror = Mirror(f"{address}/{server.name}", tmp_path / "cache")
+    with git_http(tmp_path) as web:
+        port = int(web.url.rsplit(":", 1)[1])
+        mirror = Mirror(f"{web.url}/{server.name}", tmp_path / "cache")
         made = mirror.commit(mirror.fetch("main"), {"s": b"1"}, "Record", 1)
-    hasty = Mirror(f"{address}/{server.name}", tmp_path / "cache", timeout=0.8)
+    hasty = Mirror(f"{web.url}/{server.name}", tmp_path / "cache", timeout=0.8)
     with socket.create_server(("127.0.0.1", port)), pytest.raises(GitUnavailable, match="did not answer"):
         hasty.push("main", made)
     assert gone(f":{port}/")

@@ -44,6 +44,21 @@ def test_what_an_author_has_is_what_git_would_commit(work: Path) -> None:
     }
 
 
+def test_only_some_files_and_a_single_state(work: Path) -> None:
+    for name in ("a/b/c", "a/bb", "e"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_bytes(b"")
+    objects = open_folder(work)
+    assert [e.path for e in objects.tree(UNCOMMITTED, "", ["a/b/", "e"])] == ["a/b/c", "e"]
+    assert [e.path for e in objects.tree(UNCOMMITTED, "a", ["bb"])] == ["bb"]
+    assert [e.path for e in objects.tree(UNCOMMITTED, "a", [""])] == ["b/c", "bb"]
+    assert objects.tree(UNCOMMITTED, "", []) == ()
+    assert objects.changes(UNCOMMITTED, UNCOMMITTED) == frozenset()
+    for commits in (("1" * 40, UNCOMMITTED), (UNCOMMITTED, "1" * 40)):
+        with pytest.raises(GitError):
+            objects.changes(*commits)
+
+
 def test_ids_modes_and_sizes_are_those_of_git(work: Path) -> None:
     (work / "run").write_bytes(b"#!/bin/sh\n")
     (work / "run").chmod(0o755)
