@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
+from collections.abc import Mapping
 from threading import Lock
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote
 
 MASK: Final = "***"
 _SHORTEST: Final = 4
 """Shorter secrets would mask half of every sentence; nothing that short protects anything."""
+_MOST: Final = 1_000
+"""Secrets that are remembered at once."""
 _SHAPES: Final = (
     # User information in a URL; what stands before the last @ of an authority.
     (re.compile(r"(?<=://)[^/\s'\"@]*(?:@[^/\s'\"@]*)*(?=@)"), MASK),
@@ -33,10 +36,13 @@ class Redactor:
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._known: set[str] = set()
         self._spellings: tuple[str, ...] = ()
 
     def add(self, *secrets: str) -> None:
         """Remember secrets; of one with several lines, each line as well. The old ones stay secret."""
+        if all(secret in self._known for secret in secrets):
+            return
         spelled = {
             spelling
             for secret in secrets
@@ -45,8 +51,15 @@ class Redactor:
             for spelling in _spellings(part.strip())
         }
         with self._lock:
+            if len(self._known) >= _MOST:
+                # Tokens that were good for an hour, months ago: they open nothing any more.
+                self._known.clear()
+                self._spellings = ()
+            self._known.update(secrets)
             # Longest first: a secret may be a part of another.
-            self._spellings = tuple(sorted(spelled.union(self._spellings), key=lambda text: (-len(text), text)))
+            self._spellings = tuple(
+                sorted(spelled.union(self._spellings), key=lambda text: (-len(text), text))
+            )
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
@@ -55,6 +68,17 @@ class Redactor:
         for shape, mask in _SHAPES:
             text = shape.sub(mask, text)
         return text
+
+    def clean_value(self, value: Any) -> Any:
+        """The same for all texts in a JSON value: to mask it when it is JSON already could break it."""
+        match value:
+            case str():
+                return self.clean(value)
+            case Mapping():
+                return {self.clean(str(key)): self.clean_value(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self.clean_value(item) for item in value]
+        return value
 
 
 def _spellings(secret: str) -> set[str]:

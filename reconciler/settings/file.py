@@ -96,6 +96,11 @@ def _between(file: _File, document: Document) -> Iterator[Fault]:
     if source.verify.mode is not Verification.OFF and not source.verify.keys:
         hint = "name the folder of the public keys that are trusted"
         yield at_place(document, ("source", "verify"), "has a mode and no keys", hint)
+    types = [hook.type for hook in file.web.webhooks] if file.web else []
+    for number, sender in enumerate(types):
+        if sender in types[:number]:
+            hint = "put its secret files beside those of the first"
+            yield at_place(document, ("web", "webhooks", number), f"is the second of type {sender}", hint)
 
 
 class _ApiVersion(StrEnum):

@@ -62,7 +62,7 @@ def url(text: str) -> str:
     ):
         raise rule(
             "must not hold credentials, a query or a fragment",
-            "put credentials in a credential file of git's",
+            "put credentials into the files of a folder, and name it as source.credentials",
         )
     if parts.scheme == "http" and not _is_loopback(host):
         raise rule("must not be http: anybody on the way could change the source", "use https or ssh")

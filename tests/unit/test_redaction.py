@@ -19,7 +19,9 @@ def test_a_secret_is_masked_in_every_spelling(secret: str, before: str, after: s
     redactor.add(secret)
     part = secret.strip()
     for spelling in (part, quote(part, safe=""), json.dumps(part)[1:-1], repr(part)[1:-1]):
-        assert spelling not in redactor.clean(f"{before} {spelling} {after}").replace(before, "").replace(after, "")
+        assert spelling not in redactor.clean(f"{before} {spelling} {after}").replace(before, "").replace(
+            after, ""
+        )
     encoded = b64encode(part.encode("utf-8", "surrogateescape")).decode()
     assert encoded not in redactor.clean(f"x {encoded} y")
 

@@ -17,6 +17,11 @@ from reconciler.settings import (
     Settings,
     Source,
     StorageDriver,
+    Verification,
+    Verify,
+    Web,
+    Webhook,
+    WebhookType,
     WriteBack,
     read_settings,
 )
@@ -24,6 +29,7 @@ from tests.unit.documents.cases import Bad, Good, changed
 from tests.unit.documents.settings_cases import (
     BAD_BRANCHES,
     BAD_SETTINGS,
+    DAEMON,
     GOOD_BRANCHES,
     GOOD_SETTINGS,
     SETTINGS,
@@ -36,7 +42,7 @@ def read(text: str) -> Settings:
 
 def test_all_that_a_configuration_says() -> None:
     assert read(SETTINGS) == Settings(
-        source=Source("https://git.example.com/acme/machine-os.git", "main", "clusters/east", 60.0),
+        source=Source("https://git.example.com/acme/machine-os.git", "main", path="clusters/east"),
         write_back=WriteBack("status"),
         instance="default",
         registry=RegistrySettings(("127.0.0.1:5000",), "auth.json", "/etc/ca.pem"),
@@ -44,7 +50,7 @@ def test_all_that_a_configuration_says() -> None:
         cluster=ClusterMode.NONE,
         architectures=(Arch.AMD64, Arch.ARM64),
         deliver=(Delivery.COMMIT,),
-        listen=Address("127.0.0.1", 8080),
+        web=Web(Address("127.0.0.1", 8080)),
     )
 
 
@@ -67,7 +73,34 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 
 
 def test_an_ipv6_address_has_no_brackets() -> None:
-    assert read(changed(SETTINGS, '"127.0.0.1:8080"', '"[::1]:80"')).listen == Address("::1", 80)
+    assert read(changed(SETTINGS, '"127.0.0.1:8080"', '"[::1]:80"')).web == Web(Address("::1", 80))
+
+
+def test_all_that_a_daemon_may_be_told() -> None:
+    found = read(DAEMON)
+    assert found.source == Source(
+        "https://git.example.com/acme/machine-os.git",
+        tag="v4.20.1",
+        interval=5.0,
+        resync=3600.0,
+        deadline=300.0,
+        credentials="/etc/secrets/read",
+        verify=Verify(Verification.ALL, "keys", "1" * 40),
+    )
+    assert found.source.revision == "refs/tags/v4.20.1"
+    assert found.write_back == WriteBack("status", "/etc/secrets/push", "Bump $pools ($count) for $$1")
+    assert found.web == Web(
+        Address("127.0.0.1", 8080),
+        (
+            Webhook(WebhookType.GITHUB, ("/etc/hooks/new", "/etc/hooks/old")),
+            Webhook(WebhookType.GENERIC, ("hook",)),
+        ),
+    )
+
+
+def test_the_source_is_one_revision() -> None:
+    assert read(SETTINGS).source.revision == "main"
+    assert read(changed(DAEMON, "tag: v4.20.1", f"commit: {'a' * 40}")).source.revision == "a" * 40
 
 
 @pytest.mark.parametrize("case", GOOD_SETTINGS, ids=lambda case: case.name)
@@ -84,7 +117,7 @@ def test_refuses(case: Bad) -> None:
     assert case.message in fault.message
 
 
-@pytest.mark.parametrize("case", [c for c in BAD_SETTINGS if "secret" in c.text], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [c for c in BAD_SETTINGS if c.name.startswith("url") and "secret" in c.name], ids=lambda case: case.name)
 def test_messages_never_repeat_a_credential(case: Bad) -> None:
     with pytest.raises(InvalidInput) as caught:
         read(case.text)

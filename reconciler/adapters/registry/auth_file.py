@@ -20,6 +20,7 @@ from typing import Final
 
 from reconciler.adapters.registry.place import Place, canonical_host
 from reconciler.adapters.registry.problems import Refusal
+from reconciler.redaction import Redactor
 
 _LIMIT: Final = 1024 * 1024
 _HALF: Final = re.compile("[\ud800-\udfff]")
@@ -49,8 +50,9 @@ class _Content:
 class AuthFile:
     """An auth file, read again whenever it has changed. No file at all knows nobody."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, redactor: Redactor | None = None) -> None:
         self._path = path
+        self._redactor = redactor or Redactor()
         self._read: tuple[object, _Content] = (None, _Content())
 
     def find(self, place: Place) -> Credential | None:
@@ -68,6 +70,7 @@ class AuthFile:
             if found is None and content.store:
                 raise self._delegated(place, content.store)
             if found is not None:
+                self._redactor.add(found.password, found.identity_token)
                 return found
         return None
 

@@ -31,7 +31,8 @@ from reconciler.adapters.registry.retry import Result, Retry
 from reconciler.adapters.registry.transport import Call, Transport
 from reconciler.adapters.registry.wire import Wire
 from reconciler.errors import RegistryError
-from reconciler.ports import Clock, Manifest
+from reconciler.ports import Clock, Manifest, OnRequest
+from reconciler.redaction import Redactor
 
 _TAGS: Final = 1000
 """Tags asked for at once."""
@@ -45,7 +46,8 @@ class HttpRegistry:
     `insecure` lists hosts (`host[:port]`, exactly as in image references) that may be spoken to without
     verified TLS: see `wire`. `auth_file` holds credentials and is read again when it changes. `ca_file` (PEM)
     is trusted beside the machine's own trust store. `timeout` is how many seconds the network may be silent.
-    All waiting goes through `clock`, and `jitter` spreads it.
+    All waiting goes through `clock`, and `jitter` spreads it. `redactor` is told of secrets, `on_request` of every
+    request.
     """
 
     def __init__(
@@ -57,9 +59,12 @@ class HttpRegistry:
         ca_file: Path | None = None,
         timeout: float = 30.0,
         jitter: random.Random | None = None,
+        redactor: Redactor | None = None,
+        on_request: OnRequest = lambda _: None,
     ) -> None:
-        self._wire = Wire(clock, insecure, ca_file, timeout)
-        self._transport = Transport(self._wire, Authorizer(self._wire, AuthFile(auth_file), clock), clock)
+        self._wire = Wire(clock, insecure, ca_file, timeout, on_request)
+        authorizer = Authorizer(self._wire, AuthFile(auth_file, redactor), clock)
+        self._transport = Transport(self._wire, authorizer, clock)
         self._retry = Retry(clock, jitter or random.Random())  # noqa: S311  (spreads load, guards nothing)
         self._blobs = Blobs(self._transport, self._retry)
 

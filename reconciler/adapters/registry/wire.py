@@ -24,7 +24,7 @@ import httpx
 from reconciler import __version__
 from reconciler.adapters.registry.place import Place
 from reconciler.adapters.registry.problems import Refusal, Transient
-from reconciler.ports import Clock
+from reconciler.ports import Clock, OnRequest, Request
 
 Body = bytes | Generator[bytes, None, None]
 
@@ -47,8 +47,16 @@ def patience(size: int) -> float:
 class Wire:
     """Sends single requests. Safe to share between threads."""
 
-    def __init__(self, clock: Clock, insecure: frozenset[str], ca_file: Path | None, timeout: float) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        insecure: frozenset[str],
+        ca_file: Path | None,
+        timeout: float,
+        on_request: OnRequest = lambda _: None,
+    ) -> None:
         self._clock = clock
+        self._on_request = on_request
         self._insecure = frozenset(host.lower() for host in insecure)
         self._ca_file = ca_file
         self._timeout = httpx.Timeout(timeout, connect=min(timeout, _CONNECT))
@@ -92,12 +100,15 @@ class Wire:
         try:
             # Without userinfo: httpx would make credentials of it.
             request = client.build_request(method, url.copy_with(userinfo=b""), headers=headers, content=body)
-            return client.send(request, stream=True)
+            response = client.send(request, stream=True)
         except UnicodeError as error:
             # httpx looks at a redirect's target even when it is not to follow it.
             raise Refusal(f"{where(url)} sends us to a host with an impossible name") from error
         except httpx.TransportError as error:
+            self._on_request(Request("registry", method, "unavailable"))
             raise self._translated(error, url, place) from error
+        self._on_request(Request("registry", method, str(response.status_code)))
+        return response
 
     def chunks(self, response: httpx.Response, seconds: float = PATIENCE) -> Iterator[bytes]:
         """The answer's bytes as they come, never decompressed. Raises Transient when they stop coming."""

@@ -22,6 +22,28 @@ deliver: [commit]
 web: {listen: "127.0.0.1:8080"}
 """
 
+DAEMON = """\
+apiVersion: reconciler.machineos.dev/v1alpha1
+kind: ReconcilerConfig
+source:
+  url: https://git.example.com/acme/machine-os.git
+  tag: v4.20.1
+  interval: 5s
+  resync: 1h
+  deadline: 5m
+  credentials: /etc/secrets/read
+  verify: {mode: all, keys: keys, since: "1111111111111111111111111111111111111111"}
+writeBack:
+  branch: status
+  credentials: /etc/secrets/push
+  message: "Bump $pools ($count) for $$1"
+web:
+  listen: "127.0.0.1:8080"
+  webhooks:
+  - {type: github, secretFiles: [/etc/hooks/new, /etc/hooks/old]}
+  - {type: generic, secretFiles: [hook]}
+"""
+
 _URL = "https://git.example.com/acme/machine-os.git"
 
 
@@ -116,6 +138,9 @@ BAD_BRANCHES = (
 
 GOOD_SETTINGS = (
     Good("as is", SETTINGS),
+    Good("all that a daemon may be told", DAEMON),
+    Good("commit", changed(DAEMON, "tag: v4.20.1", f"commit: {'a' * 40}")),
+    Good("verification is off", changed(DAEMON, "mode: all, keys: keys, ", 'mode: "off", ')),
     Good("smallest", SETTINGS[: SETTINGS.index("  branch")]),
     *(_settings(f"url {url}", _URL, f'"{url}"') for url in GOOD_URLS),
     *(_settings(f"branch {name}", "branch: main", f'branch: "{name}"') for name in GOOD_BRANCHES),
@@ -192,5 +217,26 @@ BAD_SETTINGS = (
     _bad_settings("unknown section", "web:", "wab:", 15, "wab is an unknown field"),
     _bad_settings(
         "unknown field", "storageDriver", "storagedriver", 11, "builder.storagedriver is an unknown field"
+    ),
+    *(
+        Bad(name, changed(DAEMON, old, new), line, message, schema)
+        for name, old, new, line, message, schema in (
+            ("branch beside tag", "tag:", "branch: main\n  tag:", 6, "tag cannot stand beside branch", True),
+            ("tag with blank", "v4.20.1", "v4 20", 5, "must be the name of a tag", True),
+            ("tag without branch", "  branch: status\n", "", 5, "needs a branch to write to", False),
+            ("short commit", "tag: v4.20.1", "commit: abcdef1", 5, "must be a commit", True),
+            ("verification without keys", "keys: keys, ", "", 10, "has a mode and no keys", True),
+            ("unknown mode", "mode: all", "mode: strict", 10, "must be off or head or all", True),
+            ("short since", f'"{"1" * 40}"', "abc", 10, "must be a commit", True),
+            ("no deadline", "5m", "0s", 8, "must be a duration", True),
+            ("unknown placeholder", "$pools", "$pool", 14, "mentions $pool, which means", False),
+            ("single dollar", "$$1", "$1", 14, "mentions a single $", False),
+            ("message of two lines", "for $$1", "\\nfor", 14, "must be one printable line", True),
+            ("empty message", '"Bump $pools ($count) for $$1"', '" "', 14, "must be one printable line", True),
+            ("unknown sender", "type: github", "type: bitbucket", 18, "must be github or gitlab", True),
+            ("no secret", "[hook]", "[]", 19, "must not be empty", True),
+            ("sender twice", "type: generic", "type: github", 19, "is the second of type github", False),
+            ("no sender", "type: generic, ", "", 19, "type is missing", True),
+        )
     ),
 )
