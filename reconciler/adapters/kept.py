@@ -7,6 +7,7 @@ Nothing that goes wrong with the file is an error: whoever asks works it out aga
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import islice
@@ -18,6 +19,7 @@ _LARGEST: Final = 256 << 20
 """Bytes. Old versions of definitions are never asked for again, so a large file is mostly waste: it starts over."""
 _AT_ONCE: Final = 500
 _PATIENCE: Final = 1.0
+_SEAL: Final = 4
 
 
 class KeptInFile:
@@ -47,14 +49,15 @@ class KeptInFile:
             while some := tuple(islice(left, _AT_ONCE)):
                 marks = ",".join("?" * len(some))
                 rows = self._connection.execute(f"SELECT key, value FROM kept WHERE key IN ({marks})", some)  # noqa: S608  (only marks are put in)
-                found |= {key.removeprefix(self._edition): value for key, value in rows}
+                whole = ((key, _opened(value)) for key, value in rows)
+                found |= {key.removeprefix(self._edition): value for key, value in whole if value is not None}
         return found
 
     def put(self, values: Mapping[str, bytes]) -> None:
         """Keep values."""
         if self._connection is not None:
             with suppress(sqlite3.Error), self._connection:
-                rows = [(self._edition + key, value) for key, value in values.items()]
+                rows = [(self._edition + key, _sealed(value)) for key, value in values.items()]
                 self._connection.executemany("REPLACE INTO kept VALUES (?, ?)", rows)
 
     @classmethod
@@ -84,3 +87,15 @@ class KeptInFile:
             connection.close()
             raise
         return connection
+
+
+def _sealed(value: bytes) -> bytes:
+    """A value behind its checksum: SQLite has none, and a bit that tipped over must not become a digest."""
+    return zlib.crc32(value).to_bytes(_SEAL, "big") + value
+
+
+def _opened(stored: object) -> bytes | None:
+    """The value that was sealed; None for anything else."""
+    if not isinstance(stored, bytes) or zlib.crc32(stored[_SEAL:]).to_bytes(_SEAL, "big") != stored[:_SEAL]:
+        return None
+    return stored[_SEAL:]

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import reconciler.core as reconciler_core
+import reconciler.reconcile as reconciler_reconcile
 from reconciler import __version__
 from reconciler.adapters.git.command import scrub
 from reconciler.adapters.git.objects import LocalObjects
@@ -30,7 +31,7 @@ def history(path: Path) -> Iterator[History]:
     scrub(os.environ)
     objects = LocalObjects.open(path)
     with kept() as store:
-        yield History(objects, objects.prefix, engine(), store)
+        yield History(objects, objects.prefix, engine(), store, str(objects.git_dir))
 
 
 def engine() -> Engine:
@@ -44,9 +45,9 @@ def kept() -> KeptInFile:
 
 
 def _edition() -> str:
-    """The code that analysis depends on, by the state of its files: in a checkout it changes between versions."""
-    core = Path(reconciler_core.__file__).parent
-    files = sorted((str(path), path.stat()) for path in core.rglob("*.py"))
+    """The code that what is kept depends on, by the state of its files: in a checkout it changes between versions."""
+    folders = Path(reconciler_core.__file__).parent, Path(reconciler_reconcile.__file__).parent
+    files = sorted((str(path), path.stat()) for folder in folders for path in folder.rglob("*.py"))
     states = "\0".join(f"{name} {state.st_size} {state.st_mtime_ns}" for name, state in files)
     return hashlib.sha256(f"{__version__}\0{states}".encode()).hexdigest()[:16]
 

@@ -155,9 +155,14 @@ class _Files:
         return tuple(self._entries[start:end])
 
 
+def may_hold_documents(path: str) -> bool:
+    """Whether a file of this name could be one that definitions are looked for in, whatever the configuration says."""
+    return path.endswith(_YAML)
+
+
 def documents(entries: Iterable[TreeEntry]) -> tuple[TreeEntry, ...]:
     """The files that may hold documents and are small enough to be read."""
-    return tuple(e for e in entries if e.is_file and e.path.endswith(_YAML) and e.size <= TEXT_LIMIT)
+    return tuple(e for e in entries if e.path.endswith(_YAML) and e.is_file and e.size <= TEXT_LIMIT)
 
 
 def read(
@@ -236,8 +241,8 @@ def _read_config(snapshot: Snapshot) -> tuple[RepositoryConfig, tuple[Fault, ...
 def _is_document(entry: TreeEntry, config: RepositoryConfig) -> bool:
     path = entry.path
     return (
-        entry.is_file
-        and path.endswith(_YAML)
+        path.endswith(_YAML)
+        and entry.is_file
         and path != CONFIG_PATH
         and not _under(path, config.status_path)
         and (not config.include or any(matches(glob, path) for glob in config.include))

@@ -1,13 +1,13 @@
 """Commits as values: what one defines, and what was recorded at it.
 
-Belongs here: reading a repository's objects into catalogues, inputs and records, each at most once, and keeping what
-is costly to work out. Does not belong here: the remote, the registry, or any decision.
+Belongs here: reading a repository's objects into catalogues, inputs and records, each at most once as long as it is in
+use, and keeping what is costly to work out. Does not belong here: the remote, the registry, or any decision.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 from reconciler.core import catalogue
@@ -22,6 +22,9 @@ from reconciler.core.status import PoolRecord, read_status
 from reconciler.errors import Fault, GitError, InvalidInput
 from reconciler.ports import Kept, Objects
 from reconciler.reconcile import keeping
+from reconciler.reconcile.baseline import Baseline
+from reconciler.reconcile.recent import Recent
+from reconciler.reconcile.trust import authored
 
 _STATUS_LIMIT = 1 << 20
 
@@ -42,6 +45,14 @@ class Subject:
     inputs: Inputs
 
 
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A commit's catalogue, with what its files say: as long as the one is in use, so is the other."""
+
+    catalogue: Catalogue
+    readings: Mapping[str, FileReading]
+
+
 class KeptNowhere:
     """The `Kept` that forgets at once."""
 
@@ -54,21 +65,58 @@ class KeptNowhere:
 
 
 class History:
-    """Reads commits of one repository, below one folder of it, with one engine."""
+    """Reads commits of one repository, below one folder of it, with one engine.
+
+    `repository` tells it from others that share what is `kept`; it need not be right, only useful. Whoever uses one
+    for long calls `settle` now and then: without it, all that was ever read is remembered.
+    """
 
     def __init__(
-        self, objects: Objects, folder: str = "", engine: Engine | None = None, kept: Kept | None = None
+        self,
+        objects: Objects,
+        folder: str = "",
+        engine: Engine | None = None,
+        kept: Kept | None = None,
+        repository: str = "",
     ) -> None:
         self.objects = objects
         self.engine = engine or Engine()
         self._folder = folder
         self._kept: Kept = kept or KeptNowhere()
-        self._catalogues: dict[str, Catalogue] = {}
+        self._repository = repository
+        self._latest: Catalogue | None = None
+        self._catalogues: Recent[str, _Read] = Recent()
         self._readings: dict[str, FileReading] = {}
-        self._analyses: dict[str, dict[Arch, Analysis]] = {}
+        self._analyses: Recent[str, dict[Arch, Analysis]] = Recent()
+        self._inputs: Recent[tuple[str, Arch, str], Inputs] = Recent()
+        self._authored: Recent[str, tuple[str, str]] = Recent()
         self._recipes: dict[tuple[str, Arch], Recipe] = {}
         self._blobs: dict[str, Blobs] = {}
-        self._inputs: dict[tuple[str, Arch, str], Inputs] = {}
+
+    def settle(self) -> None:
+        """Forget what was not used since the last call, and all texts: a daemon calls this after every pass, so that
+        it remembers no more than two passes use. What is asked for again is read again, and is the same."""
+        for memory in (self._catalogues, self._analyses, self._inputs, self._authored):
+            memory.settle()
+        self._readings = {}
+        for read in self._catalogues.values():
+            self._readings.update(read.readings)
+        self._recipes.clear()
+        self._blobs.clear()
+
+    @property
+    def remembered(self) -> int:
+        """How many values are in memory."""
+        kinds: tuple[Sized, ...] = (
+            self._catalogues,
+            self._readings,
+            self._analyses,
+            self._inputs,
+            self._authored,
+            self._recipes,
+            self._blobs,
+        )
+        return sum(len(kind) for kind in kinds)
 
     def path(self, *parts: str) -> str:
         """A path below the source folder, as the whole repository names it."""
@@ -76,10 +124,19 @@ class History:
 
     def catalogue(self, commit: str) -> Catalogue:
         """What a commit defines. Raises GitError when its objects are not here."""
-        if commit not in self._catalogues:
-            entries = self.objects.tree(commit, self._folder)
-            self._catalogues[commit] = self._read(commit, entries)
-        return self._catalogues[commit]
+        found = self._catalogues.get(commit)
+        if found is None:
+            found = self._read(commit, self.objects.tree(commit, self._folder))
+            self._catalogues[commit], self._latest = found, found.catalogue
+        return found.catalogue
+
+    def part(self, commit: str, paths: Collection[str]) -> Catalogue:
+        """What only these files and folders define, as if a commit had no others. Raises GitError."""
+        return self._read(commit, self.objects.tree(commit, self._folder, paths)).catalogue
+
+    def changes(self, old: str, new: str) -> frozenset[str]:
+        """The paths at which two commits differ. Raises GitError when that cannot be told."""
+        return self.objects.changes(old, new, self._folder) if old != new else frozenset()
 
     def pool(self, commit: str, name: str) -> Pool | None:
         """A pool as a commit defines it; None when it does not, or not soundly, or when the commit is not here."""
@@ -92,9 +149,10 @@ class History:
     def inputs(self, pool: Pool, arch: Arch, epoch: str) -> Inputs:
         """The inputs of one image. Raises InvalidInput when the Containerfile cannot be built for `arch`."""
         key = keeping.pool_key(pool, self.engine.version)
-        if (key, arch, epoch) not in self._inputs:
-            self._inputs[key, arch, epoch] = Inputs.of(self._analysis(key, pool, arch), epoch)
-        return self._inputs[key, arch, epoch]
+        found = self._inputs.get((key, arch, epoch))
+        if found is None:
+            found = self._inputs[key, arch, epoch] = Inputs.of(self._analysis(key, pool, arch), epoch)
+        return found
 
     def read_again(self, name: str, arch: Arch, commit: str, epoch: str) -> Subject | None:
         """What an image was built from, read by this engine: its pool at `commit`, in `epoch`. None when the commit is
@@ -123,12 +181,21 @@ class History:
         arch = inputs.analysis.arch
         return Version(pool, inputs, self.recipe(pool, arch), pool.text(arch, self.blobs(pool)))
 
-    def records(self, commit: str, status_path: str) -> Records:
-        """The status files at a commit."""
+    def authored(self, head: str, status_folder: str) -> str:
+        """As `trust.authored`. From one head to the next it looks only at what is new: there may be hundreds of status
+        commits since an author's last one. Raises GitError."""
+        known = self._authored.get(status_folder)
+        found = authored(self.objects, head, status_folder, self._folder, known)
+        self._authored[status_folder] = (head, found)
+        return found
+
+    def records(self, commit: str, status_path: str, pools: Collection[str] | None = None) -> Records:
+        """The status files at a commit: all, or those of some pools."""
         folder = self.path(status_path)
+        only = None if pools is None else [f"{pool}.yaml" for pool in pools]
         entries = [
             e
-            for e in self.objects.tree(commit, folder)
+            for e in self.objects.tree(commit, folder, only)
             if e.is_file and e.path.endswith(".yaml") and "/" not in e.path and e.size <= _STATUS_LIMIT
         ]
         found = Records({}, {})
@@ -163,36 +230,59 @@ class History:
         """Earlier versions of a pool's status file, newest first, each read only when asked for."""
         folder, name = self.path(status_path), f"{pool}.yaml"
         for changed in self.objects.history(commit, posixpath.join(folder, name)):
-            found = [e for e in self.objects.tree(changed, folder) if e.path == name and e.is_file]
+            found = [e for e in self.objects.tree(changed, folder, [name]) if e.path == name and e.is_file]
             for _, content in self.objects.blobs(e.oid for e in found if e.size <= _STATUS_LIMIT):
                 try:
                     yield read_status(content, posixpath.join(folder, name))
                 except InvalidInput:
                     continue  # somebody's edit; the versions around it are still good
 
-    def _read(self, commit: str, entries: tuple[TreeEntry, ...]) -> Catalogue:
+    def baseline(self, architectures: Iterable[Arch], fallback: Iterable[Arch]) -> Baseline | None:
+        """The one that was kept last for plans of these architectures."""
+        key = self._baseline_key(architectures, fallback)
+        content = self._kept.get([key]).get(key)
+        return keeping.read_baseline(content) if content is not None else None
+
+    def keep_baseline(
+        self, baseline: Baseline, architectures: Iterable[Arch], fallback: Iterable[Arch]
+    ) -> None:
+        """Keep one, in place of the last."""
+        self._keep({self._baseline_key(architectures, fallback): keeping.write_baseline(baseline)})
+
+    def _baseline_key(self, architectures: Iterable[Arch], fallback: Iterable[Arch]) -> str:
+        return keeping.baseline_key(
+            self._repository, self._folder, self.engine.version, architectures, fallback
+        )
+
+    def _read(self, commit: str, entries: tuple[TreeEntry, ...]) -> _Read:
         """Read a commit, with what is known of its files; then look up what is known of its pools."""
         files = {keeping.file_key(e): e for e in catalogue.documents(entries)}
-        for key, content in self._kept.get(files.keys() - self._readings.keys()).items():
+        known = {key: self._readings[key] for key in files.keys() & self._readings.keys()}
+        for key, content in self._kept.get(files.keys() - known.keys()).items():
             reading = keeping.read_reading(content)
             if reading is not None:
-                self._readings[key] = reading
-        unknown = {k: e for k, e in files.items() if k not in self._readings or e.path == CONFIG_PATH}
+                known[key] = reading
+        unknown = {k: e for k, e in files.items() if k not in known or e.path == CONFIG_PATH}
         blobs = dict(self.objects.blobs(e.oid for e in unknown.values()))
         made = {k: catalogue.read_file(e, blobs[e.oid]) for k, e in unknown.items() if e.path != CONFIG_PATH}
-        self._readings |= made
+        known |= made
+        self._readings |= known
         self._keep({key: keeping.write_reading(reading) for key, reading in made.items()})
-        known = {e.path: self._readings[key] for key, e in files.items() if key in self._readings}
-        latest = next(reversed(self._catalogues.values()), None)
-        before = latest.by_name if latest else {}
-        found = catalogue.read(Snapshot(commit, entries, blobs), known, before)
-        keys = {keeping.pool_key(pool, self.engine.version) for pool in found.pools} - self._analyses.keys()
-        for key, content in self._kept.get(keys).items():
-            self._analyses[key] = keeping.read_analyses(content)
-        return found
+        by_path = {files[key].path: reading for key, reading in known.items()}
+        before = self._latest.by_name if self._latest else {}
+        found = catalogue.read(Snapshot(commit, entries, blobs), by_path, before)
+        keys = [keeping.pool_key(pool, self.engine.version) for pool in found.pools]
+        missing = self._analyses.missing(keys)
+        kept = self._kept.get(missing)
+        for key in missing:
+            self._analyses[key] = keeping.read_analyses(kept.get(key, b""))
+        return _Read(found, known)
 
     def _analysis(self, key: str, pool: Pool, arch: Arch) -> Analysis:
-        known = self._analyses.setdefault(key, {})
+        known = self._analyses.get(key)
+        if known is None:
+            content = self._kept.get([key]).get(key, b"")
+            known = self._analyses[key] = keeping.read_analyses(content)
         if arch not in known:
             known[arch] = Analysis.of(self.recipe(pool, arch))
             self._keep({key: keeping.write_analyses(known)})

@@ -1,4 +1,4 @@
-"""What is kept of finished work between runs, as bytes: readings of files, records, and analyses of pools.
+"""What is kept of finished work between runs, as bytes: readings of files, records, analyses of pools, and baselines.
 
 Belongs here: writing and reading these values, and the keys they are found by. A key covers all input that the value
 depends on; that the code is the same is up to the port that keeps the bytes. What cannot be read counts as absent.
@@ -7,19 +7,25 @@ depends on; that the code is the same is up to the port that keeps the bytes. Wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from reconciler.core.catalogue import FileReading
 from reconciler.core.documents import BasePolicy, InlineText, MachineOSConfig
-from reconciler.core.inputs import Analysis, canonical_json
+from reconciler.core.inputs import Analysis, canonical_json, digest_of
 from reconciler.core.model import Arch, Base, Dialect, ImageRef, Needs, TreeEntry
+from reconciler.core.plan import Action, Cell, PoolPlan
 from reconciler.core.pool import Pool
 from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import Fault
+from reconciler.reconcile.baseline import Baseline, Standing
 
 Analyses = Mapping[Arch, Analysis]
+
+_ARCHITECTURES: Final = {
+    arch.value: arch for arch in Arch
+}  # quicker than the enum, which counts in thousands
 
 
 def file_key(entry: TreeEntry) -> str:
@@ -42,7 +48,7 @@ def write_reading(reading: FileReading) -> bytes | None:
 def read_reading(content: bytes) -> FileReading | None:
     """The reverse of `write_reading`."""
     try:
-        return FileReading(tuple(_read_definition(value) for value in json.loads(content)))
+        return FileReading(tuple(_read_definition(value) for value in _loads(content)))
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -60,10 +66,10 @@ def write_record(record: PoolRecord) -> bytes:
 def read_record(content: bytes) -> PoolRecord | None:
     """The reverse of `write_record`."""
     try:
-        value = json.loads(content)
+        value = _loads(content)
         entries = tuple(
             ArchRecord(
-                Arch(one["arch"]),
+                _ARCHITECTURES[one["arch"]],
                 one["image"],
                 one["input"],
                 one["definition"],
@@ -93,9 +99,76 @@ def write_analyses(analyses: Analyses) -> bytes:
 def read_analyses(content: bytes) -> dict[Arch, Analysis]:
     """The reverse of `write_analyses`; empty when it cannot be read."""
     try:
-        return {Arch(arch): _read_analysis(Arch(arch), value) for arch, value in json.loads(content).items()}
+        return {
+            _ARCHITECTURES[arch]: _read_analysis(_ARCHITECTURES[arch], value)
+            for arch, value in _loads(content).items()
+        }
     except (ValueError, TypeError, KeyError, AttributeError):
         return {}
+
+
+def baseline_key(
+    repository: str, folder: str, engine: str, architectures: Iterable[Arch], fallback: Iterable[Arch]
+) -> str:
+    """The key of a baseline: all that its plans depend on but for the commit, which stands in it. A repository has one
+    at a time."""
+    asked = [repository, folder, engine, [*architectures], [*fallback]]
+    return f"baseline/{digest_of(canonical_json(asked))}"
+
+
+def write_baseline(baseline: Baseline) -> bytes:
+    """A baseline as bytes. Only cells of unchanged images are in one."""
+    pools = [
+        [
+            pool.name,
+            pool.folder,
+            pool.push,
+            pool.recorded,
+            pool.plan
+            and [
+                pool.plan.path,
+                [[cell.arch, cell.definition, cell.image] for cell in pool.plan.cells],
+                [[w.path, w.line, w.message, w.hint] for w in pool.plan.warnings],
+            ],
+        ]
+        for pool in baseline.pools
+    ]
+    return canonical_json([baseline.commit, baseline.status_path, pools])
+
+
+def read_baseline(content: bytes) -> Baseline | None:
+    """The reverse of `write_baseline`."""
+    try:
+        commit, status_path, pools = _loads(content)
+        if not (isinstance(commit, str) and isinstance(status_path, str)):
+            return None
+        return Baseline(commit, status_path, tuple(_read_standing(*pool) for pool in pools))
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _read_standing(
+    name: str,
+    folder: str,
+    push: str,
+    recorded: bool,
+    plan: tuple[str, list[list[Any]], list[list[Any]]] | None,
+) -> Standing:
+    if plan is None:
+        return Standing(name, folder, push, recorded, None)
+    path, cells, warnings = plan
+    unchanged = tuple(
+        Cell(_ARCHITECTURES[arch], Action.REUSE, (), definition, definition, None, image)
+        for arch, definition, image in cells
+    )
+    return Standing(
+        name, folder, push, recorded, PoolPlan(name, path, unchanged, tuple(Fault(*w) for w in warnings))
+    )
+
+
+def _loads(content: bytes) -> Any:
+    """The reverse of `canonical_json`: file names need not be UTF-8."""
+    return json.loads(content.decode("utf-8", "surrogateescape"))
 
 
 def _definition(one: MachineOSConfig) -> dict[str, Any]:

@@ -7,14 +7,18 @@ bases are resolved on request) the network.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from reconciler.core.catalogue import Catalogue
 from reconciler.core.documents import BasePolicy
 from reconciler.core.epoch import epoch_number
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
+from reconciler.core.pool import Pool
 from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import GitError
+from reconciler.reconcile import baseline
+from reconciler.reconcile.baseline import Baseline, Standing
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Records, Subject
 from reconciler.reconcile.reasons import Reasons
@@ -30,59 +34,125 @@ def latest_epoch(record: PoolRecord | None) -> str:
 
 @dataclass
 class Preview:
-    """Makes a plan. `bases` is None for an offline plan."""
+    """Makes a plan. `bases` is None for an offline plan.
+
+    A plan of one commit against another takes over from an earlier plan the pools that neither commit has changed since
+    (`baseline`). With fewer pools than `worth`, reading them all is as quick.
+    """
 
     history: History
     scope: Scope
     bases: Bases | None = None
-    _past: dict[str, bool] = field(default_factory=dict)
+    worth: int = 50
+    _past: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def plan(self, head: str, base: str | None = None) -> Plan:
         """What `head` causes, compared with `base`, or with the status recorded at `head`.
 
         Raises GitError when a commit is not here.
         """
+        whole = self.bases is None and not self.scope.pools
+        if base is not None and whole and (plan := self._beside_baseline(head, base)):
+            return plan
         catalogue = self.history.catalogue(head)
         records = self.history.records(head, catalogue.config.status_path)
-        epochs = {name: latest_epoch(self._last(head, name, records)) for name in self._names(head, records)}
+        old = self.history.catalogue(base) if base is not None else None
+        plan, before = self._compare(catalogue, old, records)
+        if base is not None and whole and catalogue.clean and len(catalogue.pools) >= self.worth:
+            self._keep_baseline(catalogue, records, before)
+        return plan
+
+    def _beside_baseline(self, head: str, base: str) -> Plan | None:
+        """The plan, of which only the pools are worked out that the last baseline does not hold for. None when there is
+        no baseline, or when it cannot be told which those are."""
+        last = self.history.baseline(self.scope.architectures, self.scope.fallback)
+        if last is None:
+            return None
+        try:
+            before, after = self.history.changes(last.commit, base), self.history.changes(last.commit, head)
+            past = not last.all_recorded and self._has_past(head, last.status_path)
+            touched = last.touched(before, after, past=past)
+            if touched is None:
+                return None
+            new, old = self.history.part(head, touched.paths), self.history.part(base, touched.paths)
+            if not (last.defines(touched, new) and last.defines(touched, old)):
+                return None
+            records = self.history.records(head, last.status_path, touched.pools)
+        except GitError:
+            return None  # reading everything says what is wrong
+        part, _ = self._compare(new, old, records)
+        pools = (*part.pools, *last.others(touched))
+        return replace(part, pools=tuple(sorted(pools, key=lambda pool: pool.name)))
+
+    def _keep_baseline(self, catalogue: Catalogue, records: Records, before: dict[str, PoolTargets]) -> None:
+        """Keep the plan of a commit against itself. Its epochs are those that only its own tokens start."""
+        epochs = Epochs(self._epochs(catalogue, records))
+        found = find(self.history, catalogue, records.pools, self.scope, epochs, before)
+        standings = tuple(
+            self._standing(pool, its, catalogue) for pool, its in zip(catalogue.pools, found, strict=True)
+        )
+        made = Baseline(catalogue.commit, catalogue.config.status_path, standings)
+        if made.is_useful:
+            self.history.keep_baseline(made, self.scope.architectures, self.scope.fallback)
+
+    def _standing(self, pool: Pool, found: PoolTargets, catalogue: Catalogue) -> Standing:
+        recorded = found.record is not None
+        plan = None
+        if not found.errors and (
+            recorded or not self._has_past(catalogue.commit, catalogue.config.status_path)
+        ):
+            cells = tuple(self._unchanged(found, target) for target in found.targets)
+            plan = PoolPlan(found.name, found.path, cells, found.warnings)
+        return Standing(*baseline.place(pool), recorded, plan)
+
+    def _compare(
+        self, catalogue: Catalogue, old: Catalogue | None, records: Records
+    ) -> tuple[Plan, dict[str, PoolTargets]]:
+        """The plan of a commit, and the targets of the old one."""
+        epochs = self._epochs(catalogue, records)
         before: dict[str, PoolTargets] = {}
-        if base is not None:
-            old = self.history.catalogue(base)
+        if old is not None:
             before = {t.name: t for t in find(self.history, old, records.pools, self.scope, Epochs(epochs))}
             for name, was in before.items():
                 if was.pool:
                     epochs[name] = Epochs(epochs).of(was.pool)
         after = find(self.history, catalogue, records.pools, self.scope, Epochs(epochs), before)
         known = {t.name for t in after}
-        recorded = records.pools.keys() if base is None else {n for n, t in before.items()}
+        recorded = records.pools.keys() if old is None else before.keys()
         gone = tuple(sorted(filter(self.scope.covers, recorded - known))) if catalogue.clean else ()
-        return Plan(
+        base = old.commit if old else None
+        plan = Plan(
             base=base,
-            head=head,
-            pools=tuple(self._pool(head, t, before.get(t.name), base) for t in after),
+            head=catalogue.commit,
+            pools=tuple(self._pool(catalogue, t, before.get(t.name), base) for t in after),
             removed=gone,
             errors=tuple(sorted({*catalogue.faults, *(f for t in after for f in t.errors)})),
         )
+        return plan, before
 
-    def _names(self, head: str, records: Records) -> set[str]:
-        return {pool.name for pool in self.history.catalogue(head).pools} | records.pools.keys()
+    def _epochs(self, catalogue: Catalogue, records: Records) -> dict[str, str]:
+        """The epoch that each pool had last."""
+        names = {pool.name for pool in catalogue.pools} | records.pools.keys()
+        return {name: latest_epoch(self._last(catalogue, name, records)) for name in names}
 
-    def _last(self, head: str, name: str, records: Records) -> PoolRecord | None:
+    def _last(self, catalogue: Catalogue, name: str, records: Records) -> PoolRecord | None:
         """A pool's record, or the last one it had."""
-        if name in records.pools or not self._has_past(head):
+        head, status_path = catalogue.commit, catalogue.config.status_path
+        if name in records.pools or not self._has_past(head, status_path):
             return records.pools.get(name)
-        status_path = self.history.catalogue(head).config.status_path
         return next(self.history.earlier(head, status_path, name), None)
 
-    def _has_past(self, head: str) -> bool:
+    def _has_past(self, head: str, status_path: str) -> bool:
         """Whether any status file was ever committed: before the first there is nothing to ask about each pool."""
-        if head not in self._past:
-            folder = self.history.path(self.history.catalogue(head).config.status_path)
-            self._past[head] = bool(self.history.objects.history(head, folder))
-        return self._past[head]
+        folder = self.history.path(status_path)
+        if (head, folder) not in self._past:
+            self._past[head, folder] = bool(self.history.objects.history(head, folder))
+        return self._past[head, folder]
 
-    def _pool(self, head: str, after: PoolTargets, before: PoolTargets | None, base: str | None) -> PoolPlan:
-        cells = [self._cell(head, after, target, before, base) for target in after.targets]
+    def _pool(
+        self, catalogue: Catalogue, after: PoolTargets, before: PoolTargets | None, base: str | None
+    ) -> PoolPlan:
+        cells = [self._cell(catalogue, after, target, before, base) for target in after.targets]
         wanted = {target.arch for target in after.targets}
         former = before.targets if base is not None and before else ()
         leaving = {t.arch for t in former} if base is not None else set()
@@ -97,7 +167,7 @@ class Preview:
 
     def _cell(
         self,
-        head: str,
+        catalogue: Catalogue,
         after: PoolTargets,
         target: Target,
         before: PoolTargets | None,
@@ -108,7 +178,7 @@ class Preview:
         old = self._version_before(after, before, target.arch, base)
         target = self._resolved(target)
         locked = after.pool is not None and after.pool.definition.bases is BasePolicy.LOCKED
-        action, image = decide(target, self._images(head, after, target.arch, old, base), locked=locked)
+        action, image = decide(target, self._images(catalogue, after, target.arch, old, base), locked=locked)
         return Cell(
             target.arch,
             action,
@@ -141,7 +211,7 @@ class Preview:
         return self._read_again(entry, after.name) if entry else None
 
     def _images(
-        self, head: str, after: PoolTargets, arch: Arch, old: Subject | None, base: str | None
+        self, catalogue: Catalogue, after: PoolTargets, arch: Arch, old: Subject | None, base: str | None
     ) -> Iterator[Image]:
         recorded = arch_record(after.record, arch)
         if base is not None and old is not None:
@@ -157,8 +227,7 @@ class Preview:
         elif recorded and after.record:
             yield from self._image(after.record, recorded, "status")
         try:
-            status_path = self.history.catalogue(head).config.status_path
-            for record in self.history.earlier(head, status_path, after.name):
+            for record in self.history.earlier(catalogue.commit, catalogue.config.status_path, after.name):
                 entry = arch_record(record, arch)
                 if entry:
                     yield from self._image(record, entry, "history")

@@ -7,7 +7,7 @@ Does not belong here: bases, images, nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from reconciler.core.catalogue import Catalogue
@@ -17,8 +17,9 @@ from reconciler.core.model import Arch
 from reconciler.core.plan import Reason, Target
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
-from reconciler.errors import Fault, InvalidInput
+from reconciler.errors import Fault, Interrupted, InvalidInput, ReconcilerError
 from reconciler.reconcile.history import History
+from reconciler.reconcile.isolation import defect
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,15 @@ def find(
         elif name in before and before[name].same_as(pool, catalogue):
             found.append(before[name])
         else:
-            found.append(_targets(history, pool, record, catalogue, scope, epochs.of(pool)))
+            try:
+                found.append(_targets(history, pool, record, catalogue, scope, epochs.of(pool)))
+            except (ReconcilerError, Interrupted):
+                raise
+            except Exception as error:  # one pool that we cannot cope with must never stop the others
+                bug = defect(name, error)
+                fault = Fault(pool.definition.path, pool.definition.line, bug.message, bug.hint)
+                obstructed = _obstructed(name, pool, record, (fault,), catalogue, scope)
+                found.append(replace(obstructed, errors=(fault,)))
     return found
 
 

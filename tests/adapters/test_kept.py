@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,20 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reconciler.adapters.git.objects import LocalObjects
 from reconciler.adapters.kept import KeptInFile
 from reconciler.core.catalogue import FileReading
 from reconciler.core.inputs import Analysis
 from reconciler.core.model import Arch, Base, Dialect, Needs
+from reconciler.core.plan import Action, Cell, PoolPlan
 from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import Fault
 from reconciler.reconcile import keeping
+from reconciler.reconcile.baseline import Baseline, Standing
 from reconciler.reconcile.history import History
+from reconciler.reconcile.preview import Preview
+from reconciler.reconcile.targets import Scope
+from tests.adapters.git.support import clone_of, commit
 from tests.fakes import FakeObjects
 from tests.unit.definitions import config, mosc
 
@@ -50,6 +57,23 @@ def test_a_damaged_file_is_made_anew(tmp_path: Path) -> None:
     with KeptInFile(path, "1") as kept:
         kept.put({"a": b"1"})
         assert kept.get(["a"]) == {"a": b"1"}
+
+
+def test_a_value_whose_bytes_tipped_over_is_not_found(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    value = b"sha256:0123456789"
+    with KeptInFile(path, "1") as kept:
+        kept.put({"a": value, "b": b"whole", "c": b""})
+    with sqlite3.connect(path) as connection:
+        (stored,) = connection.execute("SELECT value FROM kept WHERE key = '1/a'").fetchone()
+    assert value in stored
+    for at in range(len(stored)):
+        damaged = stored[:at] + bytes([stored[at] ^ 1]) + stored[at + 1 :]
+        for content in (damaged, stored[:at], "text"):
+            with sqlite3.connect(path) as connection:
+                connection.execute("UPDATE kept SET value = ? WHERE key = '1/a'", (content,))
+            with KeptInFile(path, "1") as kept:
+                assert kept.get(["a", "b", "c"]) == {"b": b"whole", "c": b""}
 
 
 def test_a_place_that_cannot_be_used_keeps_nothing(tmp_path: Path) -> None:
@@ -96,6 +120,25 @@ def test_an_unchanged_definition_is_not_analysed_again(tmp_path: Path) -> None:
     assert digests() == first
 
 
+def test_a_real_repository_is_planned_from_what_was_kept_as_without(tmp_path: Path) -> None:
+    work = clone_of(tmp_path / "work")
+    files = {f"clusters/one/{path}": str(text).encode() for path, text in FILES.items()}
+    other = {"clusters/one/q/os.yaml": mosc("infra", inline="FROM quay.io/os/base:1\n").encode()}
+    first = commit(work, files | other | {"clusters/two/reconciler.yaml": b"a: ["})
+    second = commit(work, {"clusters/one/p/Containerfile": b"FROM quay.io/os/base:2\n", "README.md": b"x"})
+    third = commit(
+        work, {"clusters/one/new/os.yaml": mosc("new", inline="FROM quay.io/os/base:1\n").encode()}
+    )
+    objects = LocalObjects.open(work / "clusters" / "one")
+    for base, head, builds in ((first, first, 0), (first, second, 2), (second, first, 2), (second, third, 2)):
+        with KeptInFile(tmp_path / "kept", "1") as kept:
+            history = History(objects, objects.prefix, kept=kept)
+            made = Preview(history, Scope(), worth=1).plan(head, base)
+        assert made == Preview(History(objects, objects.prefix), Scope()).plan(head, base)
+        assert made.summary[Action.BUILD] == builds
+        assert not made.errors
+
+
 def test_another_engine_finds_nothing_of_this_one() -> None:
     objects = FakeObjects()
     (pool,) = History(objects).catalogue(objects.add(FILES)).pools
@@ -106,6 +149,7 @@ def test_another_engine_finds_nothing_of_this_one() -> None:
 def test_anything_else_in_the_file_counts_as_absent(content: bytes) -> None:
     assert keeping.read_reading(content) is None or content.strip() == b"[]"
     assert isinstance(keeping.read_analyses(content), dict)
+    assert keeping.read_baseline(content) is None
 
 
 def test_an_analysis_comes_back_as_it_was() -> None:
@@ -126,6 +170,32 @@ def test_a_reading_comes_back_as_it_was() -> None:
     content = keeping.write_reading(reading)
     assert content is not None
     assert keeping.read_reading(content) == reading
+
+
+def test_a_baseline_comes_back_as_it_was() -> None:
+    cell = Cell(Arch.ARM64, Action.REUSE, (), "sha256:1", "sha256:1", None, "r.io/w@sha256:2")
+    bare = Cell(Arch.AMD64, Action.REUSE, (), "sha256:1", "sha256:1")
+    folder = "p/\udcff"  # a name that is not UTF-8
+    warnings = (Fault(folder, 1, "m", "h"),)
+    plan = PoolPlan("w", f"{folder}/os.yaml", (bare, cell), warnings)
+    made = Baseline(
+        "1" * 40,
+        "status",
+        (
+            Standing("w", folder, "r.io/w:1", True, plan),
+            Standing("x", "q", "r.io/x:1", False, PoolPlan("x", "q/os.yaml", ())),
+            Standing("y", "r", "r.io/y:1", False, None),
+        ),
+    )
+    assert keeping.read_baseline(keeping.write_baseline(made)) == made
+
+
+def test_a_baseline_has_a_key_of_all_that_it_depends_on() -> None:
+    asked = [
+        ("r", "f", "e", both, fallback) for both in ((), (Arch.AMD64,)) for fallback in ((), (Arch.AMD64,))
+    ]
+    asked += [("s", "f", "e", (), ()), ("r", "g", "e", (), ()), ("r", "f", "d", (), ())]
+    assert len({keeping.baseline_key(*one) for one in asked}) == len(asked)
 
 
 def test_a_record_comes_back_as_it_was() -> None:
