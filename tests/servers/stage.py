@@ -35,11 +35,15 @@ class Said:
 
 
 class Stage:
-    """Everything lies below `root`; the author works in `work`, the reconciler watches `bare`."""
+    """Everything lies below `root`; the author works in `work`, the reconciler watches `bare`.
 
-    def __init__(self, root: Path, registry: RegistryServer) -> None:
+    `host` is where the registry is reached, when that is not at its own address.
+    """
+
+    def __init__(self, root: Path, registry: RegistryServer, host: str = "") -> None:
         self.root = root
         self.registry = registry
+        self.host = host or registry.host
         self.work = root / "machine-os"
         self.bare = root / "machine-os.git"
         self.config = root / "reconciler-config.yaml"
@@ -71,7 +75,7 @@ class Stage:
         ]
         build = ["build", "--quiet", "--isolation", "chroot", "--timestamp", "0", "--platform", _PLATFORMS]
         self.run(*tool, *build, "--manifest", f"base-{tag}", str(context))
-        target = f"docker://{self.registry.host}/os/base:{tag}"
+        target = f"docker://{self.host}/os/base:{tag}"
         self.run(*tool, "manifest", "push", "--all", "--tls-verify=false", f"base-{tag}", target)
         self.run(*tool, "manifest", "rm", f"base-{tag}")
         self.run(*tool, "rmi", "--all", "--force")
@@ -82,7 +86,7 @@ class Stage:
         shutil.copytree(source, self.work, symlinks=True)
         for path in self.work.rglob("*"):
             if path.is_file() and not path.is_symlink() and PLACEHOLDER in (text := path.read_text()):
-                path.write_text(text.replace(PLACEHOLDER, self.registry.host))
+                path.write_text(text.replace(PLACEHOLDER, self.host))
         self.run("git", "init", "--quiet", "--bare", "--initial-branch=main", str(self.bare))
         self.git("init", "--quiet", "--initial-branch=main")
         self.git("remote", "add", "origin", str(self.bare))
@@ -93,7 +97,7 @@ class Stage:
             "apiVersion: reconciler.machineos.dev/v1alpha1\n"
             "kind: ReconcilerConfig\n"
             f"source: {{url: {self.bare}, branch: main}}\n"
-            f'registry: {{insecure: ["{self.registry.host}"]}}\n'
+            f'registry: {{insecure: ["{self.host}"]}}\n'
         )
 
     # -- doing things
@@ -149,7 +153,7 @@ class Stage:
     def manifest(self, image: str) -> dict[str, Any]:
         """A manifest or index of the registry; `image` is `repository@digest` or `repository:tag`."""
         repository, reference = _split(image)
-        with HttpRegistry(SystemClock(), insecure=frozenset({self.registry.host})) as registry:
+        with HttpRegistry(SystemClock(), insecure=frozenset({self.host})) as registry:
             found = registry.manifest(repository, reference)
         if found is None:
             raise LookupError(image)
@@ -159,7 +163,7 @@ class Stage:
         """The configuration of a single image."""
         repository, _ = _split(image)
         digest = self.manifest(image)["config"]["digest"]
-        with HttpRegistry(SystemClock(), insecure=frozenset({self.registry.host})) as registry:
+        with HttpRegistry(SystemClock(), insecure=frozenset({self.host})) as registry:
             return load(registry.blob(repository, digest, _LIMIT))
 
     def pushed_images(self) -> list[str]:

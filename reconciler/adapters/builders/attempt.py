@@ -32,6 +32,7 @@ _TICK: Final = 0.2
 """Seconds between looks at the clock and at the request to stop."""
 _GRACE: Final = 10.0
 """Seconds for the guard to end a build's processes."""
+_STOPPED: Final = "the build was stopped, as the builder was closed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +77,8 @@ class Attempt:
         """Build and push. Whatever is expected to go wrong is a verdict, never an exception."""
         try:
             self._prepare(objects)
+            if self.stop.is_set():
+                return _failed(_STOPPED)
             return self._verdict(self._build())
         except UnusableRequest as error:
             return Verdict(cause=Cause.DEFINITION, message=_joined(error))
@@ -145,7 +148,7 @@ class Attempt:
                 elif started.poll() is not None:
                     return  # only if the guard was killed can somebody else still hold the pipe
                 if self.stop.is_set():
-                    raise Timeout("the build was stopped, as the builder was closed")
+                    raise Timeout(_STOPPED)
                 if time.monotonic() > end:
                     raise Timeout(
                         f"the build took longer than {self.options.timeout:g} s, at: {self.console.step}"

@@ -10,7 +10,9 @@ import logging
 import os
 import re
 from collections import deque
+from collections.abc import Collection
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +21,9 @@ _LOG_LIMIT: Final = 16 * 2**20
 _LINE_LIMIT: Final = 400
 _TAIL_LINES: Final = 12
 _KEPT: Final = 100
+_TRIES: Final = 10
 
-_STEP: Final = re.compile(r"(?:(?:\[\d+/\d+\] )?STEP \d+/\d+: |==> )")
+STEP: Final = re.compile(r"(?:(?:\[\d+/\d+\] )?STEP \d+/\d+: |==> )")
 """How buildah announces steps (with the stage in front when there are several), and our script its own."""
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -35,11 +38,10 @@ class Console:
 
     def __init__(self, path: Path) -> None:
         """Open a new log file in place of one with the same name. Raises OSError."""
-        path.unlink(missing_ok=True)
         self.path = path
         self.step = ""
         self.instruction = ""
-        self._file = path.open("xb", buffering=0)
+        self._file = _replaced(path)
         self._room = _LOG_LIMIT
         self._full = False
         self._line = b""
@@ -62,7 +64,10 @@ class Console:
         if self._line:
             self._take(self._line)
             self._line = b""
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:  # some disks tell only now that they are full
+            _LOG.warning("cannot write %s: %s", self.path, error)
 
     def tail(self) -> str:
         """The last lines, fit for a message."""
@@ -82,7 +87,7 @@ class Console:
         if not text.strip():
             return
         self._tail.append(text)
-        if match := _STEP.match(text):
+        if match := STEP.match(text):
             self.step = text.removeprefix("==> ")
             if match[0] != "==> ":
                 self.instruction = self.step
@@ -95,9 +100,23 @@ def plain(line: bytes) -> str:
     return text if len(text) <= _LINE_LIMIT else text[: _LINE_LIMIT - 1] + "…"
 
 
-def prune(directory: Path) -> None:
-    """Delete all but the newest logs."""
-    with suppress(FileNotFoundError):  # another process may be pruning too
+def prune(directory: Path, spared: Collection[Path] = ()) -> None:
+    """Delete all but the newest logs and those `spared`. Failing to costs a little room, never a build."""
+    try:
         logs = sorted(directory.glob("*.log"), key=os.path.getmtime, reverse=True)
         for old in logs[_KEPT:]:
-            old.unlink(missing_ok=True)
+            if old not in spared:
+                old.unlink(missing_ok=True)
+    except FileNotFoundError:
+        return  # another process is pruning too
+    except OSError as error:
+        _LOG.warning("cannot delete old logs in %s: %s", directory, error)
+
+
+def _replaced(path: Path) -> FileIO:
+    """A new file in place of whatever has the name: never written through a link. Raises OSError."""
+    for _ in range(_TRIES):
+        path.unlink(missing_ok=True)
+        with suppress(FileExistsError):  # a build of this name in another process was quicker
+            return path.open("xb", buffering=0)
+    raise FileExistsError(f"{path} comes back whenever it is deleted")

@@ -30,6 +30,7 @@ _LIMIT: Final = 300.0
 """Seconds for deleting one workspace: a root file system may have a million files."""
 _GUARD: Final = 10.0
 """Seconds that a killed builder's guard may take to end what it guards."""
+_LOCK: Final = "lock"
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
@@ -55,10 +56,11 @@ class Workspaces:
         self._proc = proc
 
     def create(self, name: str) -> Workspace:
-        """A new, empty, private and locked folder. Raises OSError."""
+        """A new, empty, private and locked folder, after sweeping what could not be deleted before. Raises OSError."""
+        self.sweep()
         with self._exclusive():
             path = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._directory))
-            handle = _lock(path / "lock")
+            handle = _lock(path / _LOCK)
         if handle is None:  # nobody else can know the file yet
             raise BlockingIOError(f"{path} is locked")
         return Workspace(path, handle)
@@ -66,7 +68,14 @@ class Workspaces:
     def remove(self, workspace: Workspace) -> None:
         """Delete a workspace and let go of its lock. What cannot be deleted now is left to the next sweep."""
         try:
-            self._delete(workspace.path)
+            if self._empty(workspace.path):
+                with self._exclusive():  # without its lock file it would look like a dead builder's
+                    (workspace.path / _LOCK).unlink(missing_ok=True)
+                    workspace.path.rmdir()
+        except FileNotFoundError:
+            return  # like all caches it may be deleted at any time
+        except (ReconcilerError, OSError) as error:
+            _LOG.error("cannot delete %s: %s", workspace.path, error)
         finally:
             os.close(workspace.handle)
 
@@ -90,32 +99,35 @@ class Workspaces:
 
     def _unlocked(self) -> Iterator[tuple[Path, int]]:
         for path in sorted(self._directory.iterdir()):
-            # A killed deletion may have taken the lock file already; nothing else lives here but the logs.
+            # Nothing lives here but workspaces and the logs.
             if path.is_symlink() or not path.is_dir() or path.name == "logs":
                 continue
-            handle = _lock(path / "lock")
+            try:
+                handle = _lock(path / _LOCK)
+            except OSError as error:  # deleted meanwhile, say; the others are still swept
+                _LOG.warning("cannot look into %s: %s", path, error)
+                continue
             if handle is not None:
                 yield path, handle
 
-    def _delete(self, path: Path) -> None:
-        try:
-            self._evict(path)
-            for mount in sorted(self._mounts(path), reverse=True):  # deepest first
-                process.run(["umount", "--lazy", "--", mount], env=self._env, timeout=_LIMIT)
-            left = self._mounts(path)
-            if left:  # deleting through a bind mount would delete the machine's own files
-                _LOG.error("not deleting %s: still mounted: %s", path, ", ".join(left))
-                return
-            # rm, as a hostile tree may be deeper than Python can recurse.
-            done = process.run(["rm", "-rf", "--", str(path)], env=self._env, timeout=_LIMIT)
-            if done.status != 0 and os.geteuid() != 0:
-                # Without root, files of a build's other users are only reachable inside the user namespace.
-                argv = ["buildah", "unshare", "rm", "-rf", "--", str(path)]
-                done = process.run(argv, env=self._env, timeout=_LIMIT)
-            if done.status != 0:
-                _LOG.error("cannot delete %s: %s", path, done.complaint)
-        except ReconcilerError as error:
-            _LOG.error("cannot delete %s: %s", path, error)
+    def _empty(self, path: Path) -> bool:
+        """Delete everything in a workspace but its lock; says whether it is gone. Raises ReconcilerError, OSError."""
+        self._evict(path)
+        for mount in sorted(self._mounts(path), reverse=True):  # deepest first
+            process.run(["umount", "--lazy", "--", mount], env=self._env, timeout=_LIMIT)
+        left = self._mounts(path)
+        if left:  # deleting through a bind mount would delete the machine's own files
+            _LOG.error("not deleting %s: still mounted: %s", path, ", ".join(left))
+            return False
+        # rm, as a hostile tree may be deeper than Python can recurse.
+        argv = ["rm", "-rf", "--", *(str(found) for found in path.iterdir() if found.name != _LOCK)]
+        done = process.run(argv, env=self._env, timeout=_LIMIT)
+        if done.status != 0 and os.geteuid() != 0:
+            # Without root, files of a build's other users are only reachable inside the user namespace.
+            done = process.run(["buildah", "unshare", *argv], env=self._env, timeout=_LIMIT)
+        if done.status != 0:
+            _LOG.error("cannot delete %s: %s", path, done.complaint)
+        return done.status == 0
 
     def _evict(self, path: Path) -> None:
         """Kill what still runs with its root in a workspace: RUN's children, if even the guard was killed.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from reconciler.adapters.builders import console
@@ -63,11 +64,24 @@ def test_a_log_never_writes_through_a_link(tmp_path: Path) -> None:
     assert (tmp_path / "x.log").read_text() == "new\n"
 
 
+def test_builds_of_one_name_in_two_builders_both_get_a_log(tmp_path: Path) -> None:
+    def use(_: int) -> None:
+        Console(tmp_path / "x.log").close()
+
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(use, range(2000)))
+    assert [path.name for path in tmp_path.iterdir()] == ["x.log"]
+
+
 def test_the_newest_hundred_logs_are_kept(tmp_path: Path) -> None:
     for at in range(103):
         log = tmp_path / f"{at}.log"
         log.touch()
         os.utime(log, (at, at))
     (tmp_path / "other").touch()
-    console.prune(tmp_path)
-    assert {path.name for path in tmp_path.iterdir()} == {"other", *(f"{at}.log" for at in range(3, 103))}
+    console.prune(tmp_path, {tmp_path / "0.log"})
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "other",
+        "0.log",
+        *(f"{at}.log" for at in range(3, 103)),
+    }

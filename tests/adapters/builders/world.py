@@ -8,7 +8,7 @@ import json
 import os
 import tarfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -48,8 +48,13 @@ class Tree:
     def resolve(self, revision: str) -> str:
         raise AssertionError(revision)
 
-    def tree(self, commit: str, under: str = "") -> tuple[TreeEntry, ...]:
-        raise AssertionError(commit, under)
+    def tree(
+        self, commit: str, under: str = "", only: Collection[str] | None = None
+    ) -> tuple[TreeEntry, ...]:
+        raise AssertionError(commit, under, only)
+
+    def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
+        raise AssertionError(old, new, under)
 
     def committed_at(self, commit: str) -> int:
         raise AssertionError(commit)
@@ -62,6 +67,9 @@ class Tree:
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         raise AssertionError(older, newer)
+
+    def parents(self, commit: str) -> tuple[str, ...]:
+        raise AssertionError(commit)
 
 
 class WallClock:
