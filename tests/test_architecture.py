@@ -22,6 +22,8 @@ LEVELS = {
     "process": 2,
     "adapters": 3,
     "reconcile": 3,
+    "daemon": 4,
+    "web": 4,
     "cli": 5,
     "__main__": 6,
 }
@@ -34,9 +36,13 @@ OUTSIDE = {
     "process": set(),
     "adapters.builders": set(),
     "adapters.clock": set(),
+    "adapters.cluster": {"kubernetes", "urllib3"},
+    "adapters.delivery": set(),
     "adapters.git": {"git"},
     "adapters.registry": {"httpx"},
     "reconcile": set(),
+    "daemon": {"apscheduler"},
+    "web": {"starlette", "uvicorn", "prometheus_client"},
     "cli": {"click", "rich"},
     "__main__": set(),
 }

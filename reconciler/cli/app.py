@@ -14,7 +14,7 @@ from reconciler import __version__
 from reconciler.cli.output import Output
 from reconciler.errors import ReconcilerError
 
-COMMANDS: Final = ("once", "plan", "status", "validate")
+COMMANDS: Final = ("look-now", "once", "plan", "run", "status", "validate")
 
 
 class Commands(click.Group):
@@ -28,7 +28,8 @@ class Commands(click.Group):
         """The command of a name; None when there is none."""
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"reconciler.cli.commands.{cmd_name}"), cmd_name)
+        name = cmd_name.replace("-", "_")
+        found = getattr(import_module(f"reconciler.cli.commands.{name}"), name)
         return found if isinstance(found, click.Command) else None
 
 
@@ -37,11 +38,12 @@ class Commands(click.Group):
 def cli() -> None:
     """Build machine OS images from Git, per CPU architecture, and only those that a commit really changes.
 
-    \b
-    Start with a repository of MachineOSConfig and Containerfile definitions:
-      reconciler validate .
-      reconciler plan --base main --head HEAD
-      reconciler once --config reconciler-config.yaml
+      \b
+      Start with a repository of MachineOSConfig and Containerfile definitions:
+        reconciler validate .
+        reconciler plan --base main --head HEAD
+        reconciler once --config reconciler-config.yaml
+    reconciler run --config reconciler-config.yaml
     """
 
 

@@ -16,16 +16,21 @@ from reconciler.adapters.builders.attempt import LocalOptions
 from reconciler.adapters.builders.local import LocalBuilder
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.git.command import scrub
+from reconciler.adapters.git.failures import mask
 from reconciler.adapters.git.mirror import Mirror
+from reconciler.adapters.git.signatures import GitSignatures
 from reconciler.adapters.registry import HttpRegistry
 from reconciler.cli.local import cache_folder, engine, kept
 from reconciler.errors import Fault, InvalidInput
-from reconciler.ports import Builder, Clock
+from reconciler.ports import Builder, Clock, Objects, OnRequest
 from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler
 from reconciler.reconcile.targets import Scope
-from reconciler.settings import Settings, read_settings
+from reconciler.reconcile.trust import Checked, Trust
+from reconciler.reconcile.work import BRIEF, Patience
+from reconciler.redaction import Redactor
+from reconciler.settings import Settings, Verification, read_settings
 
 _SETTINGS_LIMIT = 1 << 20
 _PASSED_ON = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -33,51 +38,93 @@ _PASSED_ON = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "ht
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An engine with what its driver needs."""
+    """One repository's engine with what its driver needs. `revisions` are those that a pass rests on."""
 
+    config: Path
+    settings: Settings
     engine: Reconciler
+    repository: Mirror
     builder: Builder
     clock: Clock
+
+    @property
+    def name(self) -> str:
+        """What logs and metrics call it."""
+        return name_of(self.settings)
+
+    @property
+    def revisions(self) -> tuple[str, ...]:
+        """What a pass rests on: the source, and the branch that the status is on."""
+        return tuple(dict.fromkeys((self.settings.source.revision, self.settings.write_back.branch)))
+
+
+class Composition:
+    """Makes engines from configuration files. Those of one process share mirrors and the cache."""
+
+    def __init__(self, stack: ExitStack, redactor: Redactor, on_request: OnRequest = lambda _: None) -> None:
+        """`stack` closes everything that is opened here."""
+        scrub(os.environ)
+        self._stack = stack
+        self._redactor = redactor
+        self._on_request = on_request
+        self._clock = SystemClock()
+        self._mirrors: dict[tuple[str, str, str], Mirror] = {}
+
+    def engine(
+        self, config: Path, wrap: Callable[[Any], Any] = lambda adapter: adapter, patience: Patience = BRIEF
+    ) -> Running:
+        """Everything that a configuration file asks for, ready to make passes.
+
+        `wrap` may put something between the engine and each adapter. Raises InvalidInput with all faults of the file.
+        """
+        settings, folder = load(config), config.parent
+        repository = self._mirror(settings, folder)
+        registries = self._stack.enter_context(self._registry(settings, folder))
+        builder = LocalBuilder(repository, _options(settings, folder), self._clock)
+        self._stack.callback(builder.close)
+        source, back = settings.source, settings.write_back
+        held = wrap(repository)
+        world = World(
+            repository=held,
+            registry=wrap(registries),
+            builder=wrap(builder),
+            clock=self._clock,
+            history=History(held, source.path, engine(), kept=self._stack.enter_context(kept())),
+            place=Place(source.revision, back.branch, source.path, settings.instance, back.message),
+            scope=Scope(fallback=settings.architectures),
+            trust=_trust(settings, folder, repository, held),
+        )
+        return Running(config, settings, Reconciler(world, patience), repository, builder, self._clock)
+
+    def _mirror(self, settings: Settings, folder: Path) -> Mirror:
+        """The mirror of a URL: one for all who read and write it in the same way."""
+        key = (settings.source.url, settings.source.credentials, settings.write_back.credentials)
+        if key not in self._mirrors:
+            self._mirrors[key] = Mirror(
+                settings.source.url,
+                cache_folder() / "mirrors",
+                credentials=_below(folder, settings.source.credentials),
+                push_credentials=_below(folder, settings.write_back.credentials),
+                redactor=self._redactor,
+                on_request=self._on_request,
+            )
+        return self._mirrors[key]
+
+    def _registry(self, settings: Settings, folder: Path) -> HttpRegistry:
+        return _registry(settings, folder, self._clock, self._redactor, self._on_request)
+
+
+def name_of(settings: Settings) -> str:
+    """What logs and metrics call a watched repository: `URL[//FOLDER]@REVISION`."""
+    source = settings.source
+    return f"{mask(source.url)}{f'//{source.path}' if source.path else ''}@{source.revision}"
 
 
 @contextmanager
 def reconciler(config: Path, wrap: Callable[[Any], Any] = lambda adapter: adapter) -> Iterator[Running]:
-    """Everything that a configuration file asks for, ready to make passes; closed again afterwards.
-
-    `wrap` may put something between the engine and each adapter that has side effects.
-    Raises InvalidInput with all faults of the file.
-    """
-    settings = load(config)
-    scrub(os.environ)
-    cache = cache_folder()
-    clock = SystemClock()
+    """One engine, as `Composition.engine`; closed again afterwards."""
     with ExitStack() as stack:
-        repository = Mirror(settings.source.url, cache / "mirrors")
-        registries = stack.enter_context(_registry(settings, config.parent, clock))
-        options = LocalOptions(
-            directory=cache / "builds",
-            env=_build_environment(),
-            concurrency=settings.builder.concurrency,
-            storage_driver=settings.builder.storage_driver,
-            timeout=settings.builder.timeout,
-            insecure=frozenset(settings.registry.insecure),
-            auth_file=_auth_file(settings, config.parent),
-        )
-        builder = LocalBuilder(repository, options, clock)
-        stack.callback(builder.close)
-        place = Place(
-            settings.source.branch, settings.write_back.branch, settings.source.path, settings.instance
-        )
-        world = World(
-            repository=wrap(repository),
-            registry=wrap(registries),
-            builder=wrap(builder),
-            clock=clock,
-            history=History(repository, place.folder, engine(), kept=stack.enter_context(kept())),
-            place=place,
-            scope=Scope(fallback=settings.architectures),
-        )
-        yield Running(Reconciler(world), builder, clock)
+        yield Composition(stack, Redactor()).engine(config, wrap)
 
 
 def load(config: Path) -> Settings:
@@ -97,14 +144,47 @@ def registry(config: Path | None) -> HttpRegistry:
     return _registry(load(config), config.parent, SystemClock())
 
 
-def _registry(settings: Settings, folder: Path, clock: Clock) -> HttpRegistry:
-    ca_file = settings.registry.ca_file
+def _registry(
+    settings: Settings,
+    folder: Path,
+    clock: Clock,
+    redactor: Redactor | None = None,
+    on_request: OnRequest = lambda _: None,
+) -> HttpRegistry:
     return HttpRegistry(
         clock,
         insecure=frozenset(settings.registry.insecure),
         auth_file=_auth_file(settings, folder),
-        ca_file=folder / ca_file if ca_file else None,
+        ca_file=_below(folder, settings.registry.ca_file),
+        redactor=redactor,
+        on_request=on_request,
     )
+
+
+def _options(settings: Settings, folder: Path) -> LocalOptions:
+    return LocalOptions(
+        directory=cache_folder() / "builds",
+        env=_environment(),
+        concurrency=settings.builder.concurrency,
+        storage_driver=settings.builder.storage_driver,
+        timeout=settings.builder.timeout,
+        insecure=frozenset(settings.registry.insecure),
+        auth_file=_auth_file(settings, folder),
+    )
+
+
+def _trust(settings: Settings, folder: Path, repository: Mirror, objects: Objects) -> Trust | None:
+    """Who must have signed the commits; None when nobody."""
+    verify = settings.source.verify
+    if verify.mode is Verification.OFF:
+        return None
+    signatures = GitSignatures(repository, folder.absolute() / verify.keys, _environment())
+    return Trust(objects, signatures, Checked(verify.mode.value), verify.since)
+
+
+def _below(folder: Path, name: str) -> Path | None:
+    """A path as a configuration file in `folder` means it; None for none."""
+    return folder.absolute() / name if name else None
 
 
 def _auth_file(settings: Settings, folder: Path) -> Path | None:
@@ -122,7 +202,7 @@ def _default_auth_file() -> Path | None:
     return next((Path(place) for place in places if place and Path(place).is_file()), None)
 
 
-def _build_environment() -> dict[str, str]:
-    """What a build may see of our environment: where programs are, and the proxy."""
+def _environment() -> dict[str, str]:
+    """What programs may see of our environment: where others are, and the proxy."""
     passed = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
     return {"HOME": str(Path.home()), "PATH": os.defpath, **passed}

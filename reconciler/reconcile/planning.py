@@ -18,19 +18,23 @@ from reconciler.ports import Builder, Clock, Registry, Repository
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Subject
 from reconciler.reconcile.images import Images, Origin
+from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.preview import arch_record, latest_epoch
 from reconciler.reconcile.reasons import Reasons
 from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
+from reconciler.reconcile.trust import Trust
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which branch and folder are reconciled, and where the status goes."""
+    """Which revision and folder are reconciled, and the branch that the status goes to."""
 
-    branch: str
+    source: str
     write_branch: str
     folder: str = ""
     instance: str = "default"
+    message: str = ""
+    """The subject of commits, as a template; '' for the usual one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +48,27 @@ class World:
     history: History
     place: Place
     scope: Scope
+    trust: Trust | None = None
 
 
 class Planning:
     """The plan of one pass, and what it rests on.
 
-    `head` is the commit planned for, `tip` the one whose status files count; `targets` and `chosen` hold each cell's
-    target and, where one is reused, its image. `problems` are what could not be asked.
+    `head` is the commit planned for, `source` the last one up to it that was not ours, `tip` the one whose status files
+    count; `targets` and `chosen` hold each cell's target and, where one is reused, its image. `problems` are what could
+    not be asked; `heads` are the commits that it rests on, by revision.
     """
 
     def __init__(self, world: World, head: str) -> None:
-        """Raises what concerns the repository as a whole: GitUnavailable and its kin."""
+        """Raises what concerns the repository as a whole: GitUnavailable and its kin, UnverifiedCommit."""
         self._world = world
         self.head = head
         self.catalogue = world.history.catalogue(head)
+        status_folder = world.history.path(self.status_path)
+        self.source = world.history.authored(head, status_folder)
+        if world.trust:
+            world.trust.check(self.source, status_folder, world.place.folder)
+        self.heads = {world.place.source: head}
         self.tip = self._write_tip()
         self.records = world.history.records(self.tip, self.status_path)
         self.images = Images(world.registry, world.history)
@@ -92,14 +103,16 @@ class Planning:
     def _write_tip(self) -> str:
         """The commit whose status files count. A write-back branch that is not there yet starts at the head."""
         place = self._world.place
-        if place.write_branch == place.branch:
+        if place.write_branch == place.source:
             return self.head
         try:
-            return self._world.repository.fetch(place.write_branch)
+            tip = self._world.repository.fetch(place.write_branch)
         except GitError as error:
             if error.disposition is Disposition.RETRY:
                 raise
             return self.head
+        self.heads[place.write_branch] = tip
+        return tip
 
     def _epochs(self) -> Epochs:
         """The epoch each pool had last: of its record, else of the last record it had; and the schedule's slot."""
@@ -116,11 +129,10 @@ class Planning:
     def _plan(self) -> Plan:
         pools = []
         for wanted in self.wanted:
-            try:
+            with Isolated(wanted.name, self.problems):
                 pools.append(self._pool(wanted))
-            except ReconcilerError as error:
-                self.problems.append(error)
-                pools.append(_unknown(wanted, error))
+                continue
+            pools.append(_unknown(wanted, self.problems[-1]))
         gone = self.records.pools.keys() - {t.name for t in self.wanted} if self.catalogue.clean else set()
         ours = {n for n in gone if self.records.pools[n].instance == self._world.place.instance}
         return Plan(

@@ -8,26 +8,39 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from reconciler.core.documents import Schedule
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Plan
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
-from reconciler.errors import Fault, ReconcilerError
+from reconciler.errors import Disposition, Fault, ReconcilerError
 from reconciler.ports import Registry
+from reconciler.reconcile import state
+from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.planning import Planning, World
-from reconciler.reconcile.work import Builds, Standing, Work
+from reconciler.reconcile.state import Drift
+from reconciler.reconcile.work import BRIEF, Builds, Known, Patience, Standing, Work
 from reconciler.reconcile.writing import Writing, Written
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a pass came to. `work` holds the cells that are not done."""
+    """What a pass came to.
+
+    `heads` are the commits that it rests on, by revision, with its own commit where it made one; `images` where each
+    image stands after it; `work` holds the cells that are not done; `unwanted` are builds that nobody needs any more.
+    `schedule` is the repository's for refreshes.
+    """
 
     plan: Plan
     work: Mapping[tuple[str, Arch], Work] = field(default_factory=dict)
     written: Written = field(default_factory=Written)
     warnings: tuple[Fault, ...] = ()
     problems: tuple[ReconcilerError, ...] = ()
+    heads: Mapping[str, str] = field(default_factory=dict)
+    images: tuple[state.Image, ...] = ()
+    unwanted: tuple[str, ...] = ()
+    schedule: Schedule | None = None
 
     @property
     def in_flight(self) -> bool:
@@ -44,14 +57,14 @@ class Result:
         """Whether every image is what the commit asks for."""
         return not (self.work or self.problems or self.plan.errors or self.plan.summary[Action.BLOCKED])
 
-
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Something in the world that is not as recorded; `arch` is None where it concerns the whole pool."""
-
-    pool: str
-    arch: Arch | None
-    message: str
+    @property
+    def hindered(self) -> bool:
+        """Whether the world stood in the way of something, so that another pass may get further with the same commit:
+        a registry that did not answer, a base that is not there."""
+        blocked = (c for pool in self.plan.pools for c in pool.cells if c.action is Action.BLOCKED)
+        return any(error.disposition is Disposition.RETRY for error in self.problems) or any(
+            reason.ingredient in ("bases", "image") for cell in blocked for reason in cell.reasons
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +77,68 @@ class Survey:
     warnings: tuple[Fault, ...]
     problems: tuple[ReconcilerError, ...]
 
+    @property
+    def images(self) -> tuple[state.Image, ...]:
+        """Where each image stands."""
+        return state.images(self.plan, self.records, drifts=self.drifts)
+
 
 class Reconciler:
     """Brings one repository's pools to what its branch says. Holds no state that a pass needs."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, patience: Patience = BRIEF) -> None:
         self._world = world
-        self._builds = Builds(world.builder, world.history, world.clock)
+        self._builds = Builds(world.builder, world.history, world.clock, patience)
 
     def run_pass(
-        self, announce: Callable[[Plan], None] = lambda _: None, *, one_commit: bool = False
+        self,
+        announce: Callable[[Plan], None] = lambda _: None,
+        *,
+        one_commit: bool = False,
+        insist: bool = False,
     ) -> Result:
         """Do what can be done now; never wait for a build. `announce` gets the plan before it is acted on.
 
-        With `one_commit` nothing is written back while builds are in flight, so that all of them share a commit.
-        Raises only what concerns the repository as a whole (GitUnavailable and its kin).
+        With `one_commit` nothing is written back while builds are in flight, so that all of them share a commit. With
+        `insist` builds that failed for good are tried again. Raises only what concerns the repository as a whole
+        (GitUnavailable and its kin, UnverifiedCommit).
         """
-        planning = self._observe()
-        announce(planning.plan)
-        work = self._apply(planning)
-        writing = Writing(self._world, planning)
-        ready = writing.publish()
-        held = one_commit and any(w.standing is not Standing.FAILED for w in work.values())
-        written = Written() if held else writing.record(ready)
-        problems = (*planning.problems, *writing.problems)
-        return Result(planning.plan, work, written, planning.warnings(), problems)
+        try:
+            planning = self._observe()
+            announce(planning.plan)
+            known = self._builds.known()
+            work = self._apply(planning, known, insist=insist)
+            unwanted = self._builds.unwanted(
+                planning.plan, planning.targets, known, planning.problems, clean=planning.catalogue.clean
+            )
+            writing = Writing(self._world, planning)
+            ready = writing.publish()
+            held = one_commit and any(w.standing is not Standing.FAILED for w in work.values())
+            written = Written() if held else writing.record(ready)
+        finally:
+            self._world.history.settle()
+        records = {**planning.records.pools, **{record.pool: record for record in written.records}}
+        heads = dict(planning.heads)
+        if written.commit:
+            heads[self._world.place.write_branch] = written.commit
+        return Result(
+            planning.plan,
+            work,
+            written,
+            planning.warnings(),
+            (*planning.problems, *writing.problems),
+            heads,
+            state.images(planning.plan, records, work),
+            unwanted,
+            planning.catalogue.config.refresh,
+        )
 
     def look(self) -> Survey:
         """What is recorded and what a pass would do, without doing anything."""
-        planning = self._observe()
+        try:
+            planning = self._observe()
+        finally:
+            self._world.history.settle()
         problems = list(planning.problems)
         drifts: list[Drift] = []
         for name, pool in planning.pools().items():
@@ -105,19 +151,22 @@ class Reconciler:
         return Survey(planning.plan, planning.records.pools, tuple(drifts), warnings, tuple(problems))
 
     def _observe(self) -> Planning:
-        return Planning(self._world, self._world.repository.fetch(self._world.place.branch))
+        return Planning(self._world, self._world.repository.fetch(self._world.place.source))
 
-    def _apply(self, planning: Planning) -> dict[tuple[str, Arch], Work]:
+    def _apply(self, planning: Planning, known: Known, *, insist: bool) -> dict[tuple[str, Arch], Work]:
         """See to it that everything to be built is being built."""
         pools = planning.pools()
-        return {
-            (planned.name, cell.arch): self._builds.ensure(
-                pools[planned.name], planning.targets[planned.name, cell.arch], planning.head
-            )
-            for planned in planning.plan.pools
-            for cell in planned.cells
-            if cell.action is Action.BUILD
-        }
+        work = {}
+        for planned in planning.plan.pools:
+            for cell in planned.cells:
+                if cell.action is not Action.BUILD:
+                    continue
+                target = planning.targets[planned.name, cell.arch]
+                with Isolated(planned.name, planning.problems):
+                    work[planned.name, cell.arch] = self._builds.ensure(
+                        pools[planned.name], target, planning.source, known, insist=insist
+                    )
+        return work
 
 
 def drift(registry: Registry, pool: Pool, record: PoolRecord) -> Iterator[Drift]:

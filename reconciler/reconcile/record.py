@@ -6,7 +6,8 @@ Does not belong here: committing and pushing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from string import Template
 
 from reconciler.core.model import Arch
 from reconciler.core.plan import Image
@@ -65,13 +66,21 @@ def same_images(old: PoolRecord | None, new: PoolRecord) -> bool:
 
 
 def message(
-    changes: Iterable[tuple[PoolRecord | None, PoolRecord]], source_commit: str, instance: str
+    changes: Collection[tuple[PoolRecord | None, PoolRecord]],
+    source_commit: str,
+    instance: str,
+    template: str = "",
 ) -> str:
-    """A commit message that says what became of each image, made from the records alone."""
+    """A commit message that says what became of each image, made from the records alone.
+
+    The subject is `template` with `$pools`, `$count`, `$instance` and `$commit` filled in. What follows it, and the
+    trailers that other programs read, are always the same.
+    """
     ordered = sorted(changes, key=lambda pair: pair[1].pool)
     names = [new.pool for _, new in ordered]
-    subject = f"Update {', '.join(names[:3])}" + (
-        f" and {len(names) - 3} more pools" if len(names) > 3 else ""
+    pools = ", ".join(names[:3]) + (f" and {len(names) - 3} more pools" if len(names) > 3 else "")
+    subject = Template(template or "Update $pools").safe_substitute(
+        pools=pools, count=len(names), instance=instance, commit=source_commit[:12]
     )
     lines = [subject, ""]
     for old, new in ordered:

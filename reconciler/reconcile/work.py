@@ -5,20 +5,47 @@ Belongs here: attempts, names, retry. Does not belong here: how a builder builds
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from reconciler.core.index import Provenance, provenance
+from reconciler.core.model import Arch
 from reconciler.core.names import arch_tag, build_name
-from reconciler.core.plan import Target
+from reconciler.core.plan import Action, Cell, Plan, Target
 from reconciler.core.pool import Pool
+from reconciler.errors import ReconcilerError
 from reconciler.ports import Build, Builder, BuildRequest, Cause, Clock
 from reconciler.reconcile.history import History
+from reconciler.reconcile.isolation import Isolated
 
-ATTEMPTS = 3
-"""How often the infrastructure may fail one build before a person has to look."""
-_FIRST_DELAY = 2.0
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How often and when a build is tried again after the infrastructure failed it.
+
+    `attempts` in all, None for no end; `first` is the delay after the first failure in seconds, which grows four-fold
+    up to `longest`.
+    """
+
+    attempts: int | None = 3
+    first: float = 2.0
+    longest: float = 900.0
+
+    def exhausted(self, attempts: int) -> bool:
+        """Whether a person has to look, after so many attempts."""
+        return self.attempts is not None and attempts >= self.attempts
+
+    def delay(self, attempts: int) -> float:
+        """Seconds to wait after so many attempts."""
+        return min(self.first * 4.0 ** min(attempts - 1, 20), self.longest)
+
+
+BRIEF: Final = Patience()
+"""For a run that somebody waits for."""
+ENDLESS: Final = Patience(attempts=None)
+"""For a daemon."""
 
 
 class Standing(StrEnum):
@@ -32,57 +59,125 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The standing of one cell's build. `build` is the latest attempt."""
+    """The standing of one cell's build. `build` is the latest attempt that is known; `until` is when the next one
+    begins, for one that waits for it."""
 
     standing: Standing
     build: Build | None = None
+    until: float = 0.0
+
+
+Known = Mapping[tuple[str, Arch], list[Build]]
 
 
 class Builds:
-    """Asks a builder for what a plan needs."""
+    """Asks a builder for what a plan needs, and tells what nobody needs any more."""
 
-    def __init__(self, builder: Builder, history: History, clock: Clock) -> None:
+    def __init__(self, builder: Builder, history: History, clock: Clock, patience: Patience = BRIEF) -> None:
         self._builder = builder
         self._history = history
         self._clock = clock
+        self._patience = patience
 
-    def ensure(self, pool: Pool, target: Target, commit: str) -> Work:
+    def known(self) -> Known:
+        """The builds that the builder knows now, by what they are of."""
+        found: dict[tuple[str, Arch], list[Build]] = {}
+        for build in self._builder.builds():
+            found.setdefault((build.pool, build.arch), []).append(build)
+        return found
+
+    def ensure(self, pool: Pool, target: Target, commit: str, known: Known, *, insist: bool = False) -> Work:
         """See to it that the image of a target is being built, and say how that stands.
 
         A failure of the definition is final for these inputs; one of the infrastructure is tried again, with a
-        growing delay. A build that ended well and left no image is one of the infrastructure.
+        growing delay. A build that ended well and left no image is one of the infrastructure. With `insist` somebody
+        asks for another attempt now, whatever the last one failed of.
         """
         assert target.input is not None
-        known = {build.name: build for build in self._builder.builds()}
-        under_way = self._of_another_engine(pool, target, known.values())
+        builds = known.get((pool.name, target.arch), ())
+        under_way = next((b for b in builds if not b.ended and self._is_other_engines(b, target)), None)
         if under_way:
             return Work(Standing.BUILDING, under_way)
-        attempt, last = 1, None
-        while (name := build_name(pool.name, target.arch, target.input, attempt)) in known:
-            last = known[name]
-            attempt += 1
-        if last is not None:
-            if not last.ended:
-                return Work(Standing.BUILDING, last)
-            if last.cause is Cause.DEFINITION or attempt > ATTEMPTS:
+        numbered = {attempt_of(build, target.input): build for build in builds}
+        attempts = max(numbered, default=0)
+        last = numbered[attempts] if attempts else None
+        if last is not None and not last.ended:
+            return Work(Standing.BUILDING, last)
+        if last is not None and not insist:
+            if last.cause is Cause.DEFINITION or self._patience.exhausted(attempts):
                 return Work(Standing.FAILED, last)
-            if self._clock.now() < last.finished + _FIRST_DELAY * 4 ** (attempt - 2):
-                return Work(Standing.WAITING, last)
-        self._builder.ensure(request(self._history, pool, target, commit, attempt))
+            delay = self._patience.delay(attempts)
+            # A clock that was set back since must not make the wait longer.
+            if 0 <= self._clock.now() - last.finished < delay:
+                return Work(Standing.WAITING, last, last.finished + delay)
+        self._builder.ensure(request(self._history, pool, target, commit, attempts + 1))
         return Work(Standing.BUILDING)
 
-    def _of_another_engine(self, pool: Pool, target: Target, builds: Iterable[Build]) -> Build | None:
-        """A build of the same inputs that another engine began, under a name that only it knows."""
-        for build in builds:
-            found = provenance({"annotations": dict(build.annotations)})
-            if build.ended or (build.pool, build.arch) != (pool.name, target.arch) or found is None:
-                continue
-            if found.engine == self._history.engine.version:
-                continue
-            again = self._history.read_again(pool.name, target.arch, found.source_commit, found.epoch)
-            if again and again.inputs.input(found.bases) == target.input:
-                return build
-        return None
+    def unwanted(
+        self,
+        plan: Plan,
+        targets: Mapping[tuple[str, Arch], Target],
+        known: Known,
+        problems: list[ReconcilerError],
+        *,
+        clean: bool,
+    ) -> tuple[str, ...]:
+        """The builds that a plan has no use for: of other inputs, of images that exist, of pools and architectures
+        that are gone, and attempts that others followed. What the plan could not decide keeps its builds; so does a
+        pool that is not in it, unless the whole tree could be read (`clean`). What goes wrong with one pool is added to
+        `problems`."""
+        planned = {pool.name: pool for pool in plan.pools}
+        found: list[str] = []
+        for (name, arch), builds in sorted(known.items()):
+            pool = planned.get(name)
+            if pool is None:
+                found += (build.name for build in builds if clean)
+            elif pool.cells:  # without any it is suspended, or nothing is known of it
+                cell = next((cell for cell in pool.cells if cell.arch is arch), None)
+                target = targets.get((name, arch))
+                with Isolated(name, problems):
+                    found += [
+                        build.name
+                        for build in builds
+                        if not self._is_wanted(build, cell, target) or _is_followed(build, builds, target)
+                    ]
+        return tuple(found)
+
+    def _is_wanted(self, build: Build, cell: Cell | None, target: Target | None) -> bool:
+        if cell is None:
+            return False
+        if cell.action is Action.BLOCKED:  # perhaps before it had a target
+            return True
+        if cell.action is not Action.BUILD or target is None:
+            return False
+        found = provenance({"annotations": dict(build.annotations)})
+        if found is not None and found.engine == self._history.engine.version:
+            return found.input == target.input
+        return self._is_other_engines(build, target)
+
+    def _is_other_engines(self, build: Build, target: Target) -> bool:
+        """Whether a build is of the same inputs, begun by another engine under a name that only it knows."""
+        found = provenance({"annotations": dict(build.annotations)})
+        if found is None or found.engine == self._history.engine.version:
+            return False
+        again = self._history.read_again(build.pool, build.arch, found.source_commit, found.epoch)
+        return again is not None and again.inputs.input(found.bases) == target.input
+
+
+def attempt_of(build: Build, input_digest: str) -> int:
+    """Which attempt at these inputs a build is, counted from 1; 0 for one at others."""
+    number = build.name.rpartition("-")[2]
+    if not number.isdecimal() or build.name != build_name(build.pool, build.arch, input_digest, int(number)):
+        return 0
+    return int(number)
+
+
+def _is_followed(build: Build, builds: Iterable[Build], target: Target | None) -> bool:
+    """Whether a build has ended and a later attempt is known: then nothing depends on it any more."""
+    if target is None or target.input is None or not build.ended:
+        return False
+    own = attempt_of(build, target.input)
+    return 0 < own < max(attempt_of(other, target.input) for other in builds)
 
 
 def request(history: History, pool: Pool, target: Target, commit: str, attempt: int) -> BuildRequest:
@@ -111,4 +206,6 @@ def request(history: History, pool: Pool, target: Target, commit: str, attempt: 
         bases=target.bases,
         image=f"{pool.definition.push.repository}:{arch_tag(pool.name, target.arch, target.input)}",
         annotations=provenance.annotations(),
+        push_secret=pool.definition.push_secret,
+        pull_secret=pool.definition.pull_secret,
     )

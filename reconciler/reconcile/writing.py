@@ -14,6 +14,7 @@ from reconciler.core.status import PoolRecord
 from reconciler.errors import GitError, ReconcilerError
 from reconciler.ports import PushOutcome
 from reconciler.reconcile import record as recording
+from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.planning import Planning, World
 from reconciler.reconcile.publish import move_tag, publish
 
@@ -55,10 +56,8 @@ class Writing:
         for planned in self._planning.plan.pools:
             live = [cell for cell in planned.cells if cell.action is not Action.DROP]
             if planned.name in pools and live and all(cell.action is Action.REUSE for cell in live):
-                try:
+                with Isolated(planned.name, self.problems):
                     found.append(self._publish(pools[planned.name], live))
-                except ReconcilerError as error:
-                    self.problems.append(error)
         return found
 
     def record(self, ready: list[Ready]) -> Written:
@@ -70,7 +69,7 @@ class Writing:
         changed = [one for one in ready if one.new != one.old]
         commit = ""
         if changed:
-            if repository.head(place.branch) != self._planning.head:
+            if repository.head(place.source) != self._planning.head:
                 return Written(overtaken=True)
             commit = self._commit(changed)
             result = repository.push(place.write_branch, commit)
@@ -90,7 +89,7 @@ class Writing:
         repository = pool.definition.push.repository
         index = publish(self._world.registry, repository, ((a, i.image) for a, i in chosen.items()))
         earlier = self._world.history.earlier(planning.tip, planning.status_path, pool.name)
-        source = recording.commit_that_led_to(index, earlier, planning.head)
+        source = recording.commit_that_led_to(index, earlier, planning.source)
         instance = self._world.place.instance
         new = recording.compose(pool.name, instance, index, source, chosen, planning.images)
         old = planning.records.pools.get(pool.name)
@@ -99,22 +98,21 @@ class Writing:
         return Ready(pool, old, new)
 
     def _commit(self, changed: list[Ready]) -> str:
-        planning, repository = self._planning, self._world.repository
+        planning, place, repository = self._planning, self._world.place, self._world.repository
         paths = {one.pool.name: planning.record_path(one.pool.name) for one in changed}
         return repository.commit(
             planning.tip,
             recording.files(paths, (one.new for one in changed)),
             recording.message(
-                ((one.old, one.new) for one in changed), planning.head, self._world.place.instance
+                [(one.old, one.new) for one in changed], planning.source, place.instance, place.message
             ),
-            repository.committed_at(planning.head),
+            repository.committed_at(planning.source),
         )
 
     def _move_tags(self, ready: Iterable[Ready]) -> Iterable[str]:
         for one in ready:
-            push = one.pool.definition.push
-            try:
-                if move_tag(self._world.registry, push.repository, push.tag, one.new.image):
-                    yield one.pool.name
-            except ReconcilerError as error:
-                self.problems.append(error)
+            push, moved = one.pool.definition.push, False
+            with Isolated(one.pool.name, self.problems):
+                moved = move_tag(self._world.registry, push.repository, push.tag, one.new.image)
+            if moved:
+                yield one.pool.name

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from reconciler.cli.app import COMMANDS as CLI_COMMANDS
 from reconciler.core.catalogue import read
 from reconciler.settings import read_settings
+from reconciler.web.metrics import Metrics
 from tests.fakes import snapshot
+from tests.servers.daemon import DaemonProcess
 from tests.servers.stage import Stage
 
 ROOT = Path(__file__).parents[2]
@@ -33,13 +40,19 @@ def test_every_command_runs_in_the_order_of_the_readme(stage: Stage) -> None:
     stage.commit("So that HEAD~1 is there")
     shown = [command for command in COMMANDS if command.startswith("reconciler")]
     assert {command.split()[1] for command in shown} == set(CLI_COMMANDS)
-    for command in shown:
-        words = shlex.split(command)[1:]
-        if "--config" in words:
-            words[words.index("--config") + 1] = str(stage.config)
-        said = stage.reconciler(*words, cwd=stage.work)
-        assert said.status == 0, f"{command}\n{said.out}{said.err}"
-        assert said.out.strip(), command
+    daemon = DaemonProcess(stage)
+    with ExitStack() as stack:
+        for command in shown:
+            words = shlex.split(command)[1:]
+            if words[0] == "run":
+                stack.enter_context(daemon).wait_for_event("started")
+                continue
+            if "--config" in words:
+                words[words.index("--config") + 1] = str(stage.config)
+            said = stage.reconciler(*words, cwd=stage.work)
+            assert said.status == 0, f"{command}\n{said.out}{said.err}"
+            assert said.out.strip(), command
+        assert daemon.stop() == 0
 
 
 @pytest.mark.tools
@@ -51,25 +64,57 @@ def test_the_make_targets_are_there(tmp_path: Path, stage: Stage) -> None:
 
 
 def test_the_files_it_shows_are_read_without_a_fault() -> None:
-    config, settings = blocks("yaml")
+    config, settings, *others = blocks("yaml")
     assert not read(snapshot({"reconciler.yaml": config})).faults
     assert read_settings(settings.encode(), "README.md").source.branch == "main"
+    head = "\n".join(line for line in settings.splitlines() if not line.startswith("source"))
+    parts = [part for part in others if part.startswith("# part of reconciler-config.yaml")]
+    assert len(parts) == 2
+    assert read_settings((head + "\n" + "\n".join(parts)).encode(), "README.md").web
+
+
+def test_every_metric_is_listed_and_alerts_use_no_other() -> None:
+    known = {
+        name.removesuffix("_total")
+        for name in re.findall(r"^# HELP (reconciler_\w+)", _metrics(), re.MULTILINE)
+    }
+    listed = set(
+        re.findall(r"`(reconciler_\w+)`", README.partition("| metric | tells |")[2].partition("\n\n")[0])
+    )
+    assert known - {"reconciler_build_info", "reconciler_build"} == {
+        name.removesuffix("_total") for name in listed
+    }
+    (rules,) = [block for block in blocks("yaml") if block.startswith("# part of a Prometheus rule file")]
+    used = set(re.findall(r"reconciler_\w+", yaml.safe_dump([r["expr"] for r in _rules(rules)])))
+    assert {name.removesuffix("_count") for name in used} <= listed
+
+
+def _rules(text: str) -> list[dict[str, str]]:
+    rules: list[dict[str, str]] = yaml.safe_load(text)["groups"][0]["rules"]
+    return rules
+
+
+def _metrics() -> str:
+    return Metrics(["a"]).text().decode()
 
 
 def test_every_key_of_the_configuration_is_listed() -> None:
-    listed = set(re.findall(r"^\| `([A-Za-z.]+)` \|", README, re.MULTILINE))
-    text = (
-        "apiVersion: reconciler.machineos.dev/v1alpha1\nkind: ReconcilerConfig\n"
-        "source: {url: /srv/x.git, branch: main, path: a}\n"
-        "writeBack: {branch: b}\ninstance: i\narchitectures: [amd64]\n"
-        "registry: {insecure: ['127.0.0.1:5000'], authFile: a, caFile: c}\n"
-        "builder: {concurrency: 1, storageDriver: overlay, timeout: 1h}\n"
-    )
-    assert read_settings(text.encode(), "all.yaml").instance == "i"
-    keys = {"source.url", "source.branch", "source.path", "writeBack.branch", "instance", "architectures"}
-    keys |= {"registry.insecure", "registry.authFile", "registry.caFile"}
-    keys |= {"builder.concurrency", "builder.storageDriver", "builder.timeout"}
-    assert keys <= listed
+    cells = re.findall(r"^\| (`[A-Za-z.]+`(?:, `[A-Za-z.]+`)*) \|", README, re.MULTILINE)
+    listed = {key for cell in cells for key in re.findall(r"`([A-Za-z.]+)`", cell)}
+    assert set(_keys(SCHEMA)) - UNLISTED <= listed
+
+
+SCHEMA = json.loads((ROOT / "schemas/reconciler-config.json").read_text())
+UNLISTED = {"apiVersion", "kind", "builder.type", "cluster.mode", "deliver"}
+"""The first two are in the example; of the others there is one choice yet."""
+
+
+def _keys(part: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, inner in part["properties"].items():
+        if "properties" in inner:
+            yield from _keys(inner, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
 
 
 def test_links_lead_to_files() -> None:

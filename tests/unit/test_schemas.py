@@ -22,7 +22,15 @@ from tests.unit.documents.settings_cases import BAD_SETTINGS, GOOD_SETTINGS
 from tests.unit.documents.statuses import BAD_STATUS, GOOD_STATUS, STATUS
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
-NAMES = ("machine-os-config", "machine-os-image", "plan", "reconciler-config", "repository-config", "status")
+NAMES = (
+    "daemon-status",
+    "machine-os-config",
+    "machine-os-image",
+    "plan",
+    "reconciler-config",
+    "repository-config",
+    "status",
+)
 GOOD = {
     "machine-os-config": GOOD_DEFINITIONS,
     "machine-os-image": GOOD_STATUS,

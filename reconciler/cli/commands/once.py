@@ -68,6 +68,9 @@ def _until_settled(running: compose.Running, output: Output, progress: Progress)
     moves = 0
     while True:
         result = running.engine.run_pass(announce, one_commit=True)
+        # What has ended is kept, to be told at the end.
+        busy = {build.name for build in running.builder.builds() if not build.ended}
+        running.builder.discard(busy.intersection(result.unwanted))
         if result.settled:
             return result
         moves += result.written.overtaken

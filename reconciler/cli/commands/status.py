@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from reconciler.cli import compose
+from reconciler.cli import board, compose
 from reconciler.cli.commands.once import config_option
+from reconciler.cli.local import cache_folder
 from reconciler.cli.output import Output
 from reconciler.core import render
 from reconciler.core.model import API_VERSION
-from reconciler.core.plan import Action, Cell, PoolPlan
-from reconciler.reconcile.preview import arch_record
 from reconciler.reconcile.reconciler import Survey
+from reconciler.reconcile.state import Image, State
+
+_IN_DAEMON = {state.value: state for state in (State.QUEUED, State.BUILDING, State.RETRYING, State.FAILED)}
+"""What only the daemon that builds knows of an image that is to be built."""
 
 
 @click.command(
@@ -29,76 +34,105 @@ Examples:
 @click.option("--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context
 def status(ctx: click.Context, config: Path, form: str) -> None:
-    """Show pools and architectures: what is recorded, and whether the registry and the branch agree with it.
+    """Show pools and architectures: recorded, in flight, failed, drifted.
 
-    Looks and changes nothing. Exit status: 0 everything is as recorded and wanted; 1 otherwise.
+    Asks Git and the registry, and the daemon on this machine that runs with this configuration, if there is one.
+    Changes nothing. Exit status: 0 everything is as recorded and wanted; 1 otherwise.
     """
     output = Output()
     with compose.reconciler(config) as running:
-        survey = running.engine.look()
+        survey, name = running.engine.look(), running.name
+    daemon = next(
+        (found for one in board.found(cache_folder() / "daemons", config) if (found := _part(one, name))),
+        None,
+    )
+    images = tuple(_with_daemon(survey.images, daemon))
     if form == "json":
-        click.echo(render.json_text(_document(survey)))
+        click.echo(render.json_text(_document(survey, images, daemon)))
     else:
-        output.table(_rows(survey), header=("POOL", "ARCH", "STATE", "RECORDED", "WHY"))
+        output.table(_rows(images), header=("POOL", "ARCH", "STATE", "RECORDED", "WHY"))
         for drift in survey.drifts:
             output.note(f"{drift.pool}: drifted: {drift.message}", style="yellow")
         output.faults(survey.warnings, "warning")
         output.faults(survey.plan.errors, "error")
         for problem in survey.problems:
             output.error(problem)
+        _tell_of(daemon, output)
     bad = survey.drifts or survey.problems or survey.plan.errors
-    pending = any(
-        _state(survey, pool, cell) != "current" for pool in survey.plan.pools for cell in pool.cells
-    )
-    ctx.exit(1 if bad or pending else 0)
+    ctx.exit(1 if bad or any(image.state is not State.CURRENT for image in images) else 0)
 
 
-def _state(survey: Survey, pool: PoolPlan, cell: Cell) -> str:
-    entry = arch_record(survey.records.get(pool.name), cell.arch)
-    if any(d.pool == pool.name and d.arch in (None, cell.arch) for d in survey.drifts):
-        return "drifted"
-    match cell.action:
-        case Action.BLOCKED:
-            return "blocked"
-        case Action.DROP:
-            return "to drop"
-        case Action.BUILD:
-            return "to build"
-    return "current" if entry and entry.image == cell.image else "to publish"
+def _part(document: Mapping[str, Any], name: str) -> dict[str, Any] | None:
+    """What a daemon says of one repository, with its process id."""
+    for one in document.get("repositories", ()):
+        if one["name"] == name:
+            return {**one, "pid": document["pid"]}
+    return None
 
 
-def _rows(survey: Survey) -> Iterator[tuple[str, str, str, str, str]]:
-    for pool in survey.plan.pools:
-        for number, cell in enumerate(pool.cells):
-            entry = arch_record(survey.records.get(pool.name), cell.arch)
-            state = _state(survey, pool, cell)
-            yield (
-                pool.name if number == 0 else "",
-                cell.arch.value,
-                state,
-                render.short(entry.image) if entry else "none",
-                "" if state == "current" else render.why(cell),
-            )
+def _with_daemon(images: Sequence[Image], daemon: Mapping[str, Any] | None) -> Iterator[Image]:
+    """Images that are to be built, with how their builds stand; a step or a failure is said instead of the reason."""
+    known = {(one["pool"], one["arch"]): one for one in daemon["images"]} if daemon else {}
+    builds = {(one["pool"], one["arch"]): one for one in daemon["builds"]} if daemon else {}
+    for image in images:
+        said = known.get((image.pool, image.arch.value))
+        if image.state is not State.TO_BUILD or said is None or said["state"] not in _IN_DAEMON:
+            yield image
+            continue
+        state, build = _IN_DAEMON[said["state"]], builds.get((image.pool, image.arch.value))
+        if build and build["phase"] == "Building":
+            state = State.BUILDING
+        failed = state in (State.FAILED, State.RETRYING)
+        why = said["why"] if failed else (build or {}).get("step") or image.why
+        yield replace(image, state=state, why=why)
 
 
-def _document(survey: Survey) -> dict[str, Any]:
+def _tell_of(daemon: Mapping[str, Any] | None, output: Output) -> None:
+    if daemon is None:
+        output.note("no daemon of this account runs with this configuration here")
+        return
+    at = daemon["reconciledAt"]
+    when = f"last pass {max(0, time.time() - at):.0f} s ago" if at else "no pass has gone through yet"
+    output.note(f"daemon: process {daemon['pid']}, {when}")
+    if daemon["problem"]:
+        output.note(f"daemon: {daemon['problem']['message']}", style="red")
+    for build in daemon["builds"]:
+        if build["cause"]:
+            output.note(f"{build['pool']} {build['arch']}: log of the failed build: {build['log']}")
+
+
+def _rows(images: Sequence[Image]) -> Iterator[tuple[str, str, str, str, str]]:
+    previous = ""
+    for image in images:
+        recorded = render.short(image.recorded) if image.recorded else "none"
+        yield (
+            image.pool if image.pool != previous else "",
+            image.arch.value,
+            image.state.value,
+            recorded,
+            image.why,
+        )
+        previous = image.pool
+
+
+def _document(survey: Survey, images: Sequence[Image], daemon: Mapping[str, Any] | None) -> dict[str, Any]:
     return {
         "apiVersion": API_VERSION,
         "kind": "Status",
         "head": survey.plan.head,
+        "daemon": daemon,
         "pools": [
             {
                 "name": pool.name,
                 "image": record.image if (record := survey.records.get(pool.name)) else None,
                 "architectures": {
-                    cell.arch.value: {
-                        "state": _state(survey, pool, cell),
-                        "recorded": entry.image
-                        if (entry := arch_record(survey.records.get(pool.name), cell.arch))
-                        else None,
-                        "why": render.why(cell),
+                    image.arch.value: {
+                        "state": image.state.value,
+                        "recorded": image.recorded or None,
+                        "why": image.why,
                     }
-                    for cell in pool.cells
+                    for image in images
+                    if image.pool == pool.name
                 },
             }
             for pool in survey.plan.pools

@@ -63,18 +63,22 @@ class Bench:
         manifest = {"mediaType": OCI_MANIFEST, "config": {"digest": blob}, "annotations": annotations}
         self.registry.add(repository, reference, OCI_MANIFEST, json.dumps(manifest).encode())
 
-    def run(self, engine: Engine = ENGINE) -> Result:
-        """One pass of a daemon that has just started."""
+    def reconciler(self, history: History) -> Reconciler:
+        """A daemon that reads with `history`."""
         world = World(
             repository=self.repository,
             registry=self.registry,
             builder=self.builder,
             clock=self.clock,
-            history=History(self.repository, engine=engine),
+            history=history,
             place=Place("main", "main"),
             scope=Scope(),
         )
-        return Reconciler(world).run_pass()
+        return Reconciler(world)
+
+    def run(self, engine: Engine = ENGINE) -> Result:
+        """One pass of a daemon that has just started."""
+        return self.reconciler(History(self.repository, engine=engine)).run_pass()
 
     def end_builds(self) -> None:
         """Every build that runs ends well, and has pushed its image."""

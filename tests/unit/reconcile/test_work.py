@@ -7,7 +7,7 @@ from reconciler.core.model import Arch, Base
 from reconciler.core.plan import Target
 from reconciler.ports import Cause
 from reconciler.reconcile.history import History
-from reconciler.reconcile.work import ATTEMPTS, Builds, Standing, Work
+from reconciler.reconcile.work import BRIEF, ENDLESS, Builds, Patience, Standing, Work
 from tests.fakes import FakeBuilder, FakeObjects
 from tests.unit.definitions import config, mosc
 
@@ -24,18 +24,18 @@ FILES = {
 class Bench:
     """One target and a builder that the test drives."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: Patience = BRIEF) -> None:
         objects = FakeObjects()
         self.commit = objects.add(FILES)
         history = History(objects)
         (self.pool,) = history.catalogue(self.commit).pools
         self.target = Target("worker", Arch.ARM64, history.inputs(self.pool, Arch.ARM64, ""), (BASE,))
         self.builder = FakeBuilder()
-        self.builds = Builds(self.builder, history, self.builder.clock)
+        self.builds = Builds(self.builder, history, self.builder.clock, patience)
 
-    def ensure(self) -> Work:
+    def ensure(self, *, insist: bool = False) -> Work:
         """Ask once."""
-        return self.builds.ensure(self.pool, self.target, self.commit)
+        return self.builds.ensure(self.pool, self.target, self.commit, self.builds.known(), insist=insist)
 
     def end(self, cause: Cause | None) -> None:
         """End the latest attempt."""
@@ -78,12 +78,16 @@ def test_other_inputs_are_another_build(bench: Bench) -> None:
     bench.end(Cause.DEFINITION)
     assert bench.target.inputs
     other = Target("worker", Arch.ARM64, Inputs.of(bench.target.inputs.analysis, "n=1"), (BASE,))
-    assert bench.builds.ensure(bench.pool, other, bench.commit).standing is Standing.BUILDING
+    assert (
+        bench.builds.ensure(bench.pool, other, bench.commit, bench.builds.known()).standing
+        is Standing.BUILDING
+    )
 
 
 def test_a_failure_of_the_infrastructure_backs_off_and_is_given_up_in_the_end(bench: Bench) -> None:
     waits = []
-    for attempt in range(1, ATTEMPTS + 1):
+    assert BRIEF.attempts
+    for attempt in range(1, BRIEF.attempts + 1):
         assert bench.ensure().standing is Standing.BUILDING
         bench.end(Cause.INFRASTRUCTURE)
         assert list(bench.builder.requests)[-1].endswith(f"-{attempt}")
@@ -95,7 +99,7 @@ def test_a_failure_of_the_infrastructure_backs_off_and_is_given_up_in_the_end(be
     assert waits[0] < waits[1]
     bench.builder.clock.sleep(1e6)
     assert bench.ensure().standing is Standing.FAILED
-    assert len(bench.builder.requests) == ATTEMPTS
+    assert len(bench.builder.requests) == BRIEF.attempts
 
 
 def test_a_build_that_ended_well_and_left_no_image_is_made_again(bench: Bench) -> None:
@@ -104,3 +108,38 @@ def test_a_build_that_ended_well_and_left_no_image_is_made_again(bench: Bench) -
     bench.builder.clock.sleep(60)
     assert bench.ensure().standing is Standing.BUILDING
     assert len(bench.builder.requests) == 2
+
+
+def test_a_person_who_asks_gets_another_attempt(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(Cause.DEFINITION)
+    assert bench.ensure(insist=True).standing is Standing.BUILDING
+    assert bench.ensure(insist=True).standing is Standing.BUILDING
+    assert [name[-2:] for name in bench.builder.requests] == ["-1", "-2"]
+
+
+def test_a_daemon_never_gives_up_on_the_infrastructure_and_waits_no_longer_than_it_should() -> None:
+    bench = Bench(ENDLESS)
+    for _ in range(12):
+        assert bench.ensure().standing is Standing.BUILDING
+        bench.end(Cause.INFRASTRUCTURE)
+        assert bench.ensure().standing is Standing.WAITING
+        bench.builder.clock.sleep(ENDLESS.longest)
+    assert bench.ensure().standing is Standing.BUILDING
+
+
+def test_it_says_when_the_next_attempt_is_due(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(Cause.INFRASTRUCTURE)
+    until = bench.ensure().until
+    bench.builder.clock.time = until - 0.01
+    assert bench.ensure().standing is Standing.WAITING
+    bench.builder.clock.time = until
+    assert bench.ensure().standing is Standing.BUILDING
+
+
+def test_a_clock_that_is_set_back_does_not_prolong_the_wait(bench: Bench) -> None:
+    bench.ensure()
+    bench.end(Cause.INFRASTRUCTURE)
+    bench.builder.clock.sleep(-7200)
+    assert bench.ensure().standing is Standing.BUILDING

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import IO, Protocol
 
 from reconciler.core.model import Arch, Base, Needs, TreeEntry
 from reconciler.core.shell import Dialect
@@ -160,6 +160,9 @@ class Registry(Protocol):
     def has_blob(self, repository: str, digest: str) -> bool:
         """Whether the repository holds the blob, by HEAD."""
 
+    def put_blob(self, repository: str, content: IO[bytes]) -> str:
+        """Store what a file holds as a blob, unless it is there, and return its digest."""
+
     def put(self, repository: str, reference: str, manifest: Manifest) -> None:
         """Store a manifest under a tag or under its digest, and verify by reading back."""
 
@@ -192,7 +195,9 @@ class BuildRequest:
     """Everything a builder needs to make and push one single-architecture image.
 
     `containerfile` is the text to build; `context` the only files the build may see (paths relative to the context
-    root); `ignorefile` the effective ignore rules. `image` is `repository:tag` to push to.
+    root); `ignorefile` the effective ignore rules. `image` is `repository:tag` to push to. `work` names the pool's work
+    that it is part of, as `PoolReport.work` does. `push_secret` and `pull_secret` name Secrets of a cluster with
+    credentials for the image's repository and for the bases; '' for none.
     """
 
     name: str
@@ -204,6 +209,9 @@ class BuildRequest:
     bases: tuple[Base, ...]
     image: str
     annotations: Mapping[str, str]
+    work: str = ""
+    push_secret: str = ""
+    pull_secret: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,105 @@
+"""Where every image stands: one word per pool and architecture, for people and for metrics.
+
+Belongs here: choosing that word from a plan, the records, and the builds. Does not belong here: showing it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from reconciler.core import render
+from reconciler.core.model import Arch
+from reconciler.core.plan import Action, Cell, Plan
+from reconciler.core.status import PoolRecord
+from reconciler.ports import Build, Phase
+from reconciler.reconcile.preview import arch_record
+from reconciler.reconcile.work import Standing, Work
+
+
+class State(StrEnum):
+    """Where one image stands."""
+
+    CURRENT = "current"
+    TO_BUILD = "to build"
+    QUEUED = "queued"
+    BUILDING = "building"
+    RETRYING = "retrying"
+    FAILED = "failed"
+    BLOCKED = "blocked"
+    TO_PUBLISH = "to publish"
+    TO_DROP = "to drop"
+    DRIFTED = "drifted"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """Something in the world that is not as recorded; `arch` is None where it concerns the whole pool."""
+
+    pool: str
+    arch: Arch | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image's standing. `recorded` is the pullspec in the status file, '' for none; `why` says more where the state
+    is not `current`; `build` is the latest attempt to build it."""
+
+    pool: str
+    arch: Arch
+    state: State
+    recorded: str = ""
+    why: str = ""
+    build: Build | None = None
+
+
+def images(
+    plan: Plan,
+    records: Mapping[str, PoolRecord],
+    work: Mapping[tuple[str, Arch], Work] = MappingProxyType({}),
+    drifts: Iterable[Drift] = (),
+) -> tuple[Image, ...]:
+    """Every image of a plan, in its order."""
+    drifted = {(drift.pool, drift.arch) for drift in drifts}
+    found = []
+    for pool in plan.pools:
+        for cell in pool.cells:
+            entry = arch_record(records.get(pool.name), cell.arch)
+            recorded = entry.image if entry else ""
+            key = (pool.name, cell.arch)
+            adrift = drifted & {key, (pool.name, None)}
+            state = State.DRIFTED if adrift else _state(cell, recorded, work.get(key))
+            build = work[key].build if key in work else None
+            why = "" if state is State.CURRENT else _why(state, cell, build)
+            found.append(Image(pool.name, cell.arch, state, recorded, why, build))
+    return tuple(found)
+
+
+def of_build(build: Build | None, standing: Standing) -> State:
+    """The state of an image that is to be built. A build that is not known yet waits for its turn."""
+    match standing:
+        case Standing.FAILED:
+            return State.FAILED
+        case Standing.WAITING:
+            return State.RETRYING
+    return State.BUILDING if build and build.phase is Phase.RUNNING else State.QUEUED
+
+
+def _state(cell: Cell, recorded: str, work: Work | None) -> State:
+    match cell.action:
+        case Action.BLOCKED:
+            return State.BLOCKED
+        case Action.DROP:
+            return State.TO_DROP
+        case Action.BUILD:
+            return of_build(work.build, work.standing) if work else State.TO_BUILD
+    return State.CURRENT if recorded and recorded == cell.image else State.TO_PUBLISH
+
+
+def _why(state: State, cell: Cell, build: Build | None) -> str:
+    if build and state in (State.FAILED, State.RETRYING):
+        return build.message
+    return render.why(cell)
