@@ -17,7 +17,7 @@ import pytest
 from reconciler.core.model import Arch
 from reconciler.errors import InvalidInput
 from reconciler.process import run
-from tests.unit.containerfile.samples import NOTHING, Files, Link, names, recipe
+from tests.unit.containerfile.samples import NOTHING, Files, Link, Program, names, recipe
 
 pytestmark = pytest.mark.tools
 
@@ -44,7 +44,9 @@ class Buildah:
             if isinstance(content, Link):
                 target.symlink_to(content.target)
             else:
-                target.write_bytes(content.encode())
+                told, mode = (content.content, 0o755) if isinstance(content, Program) else (content, 0o644)
+                target.write_bytes(told.encode())
+                target.chmod(mode)
         (here / "Containerfile").write_bytes(text.encode())
         common = [
             "-q",
