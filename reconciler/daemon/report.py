@@ -114,8 +114,8 @@ def changes(before: Report, after: Report, result: Result) -> Iterator[tuple[int
     known = {(image.pool, image.arch): image for image in before.images}
     for image in after.images:
         old = known.get((image.pool, image.arch))
-        blocked = image.state in (State.BLOCKED, State.FAILED)
-        if blocked and (old is None or (old.state, old.why) != (image.state, image.why)):
+        # A build that failed is told of when it ends.
+        if image.state is State.BLOCKED and (old is None or (old.state, old.why) != (image.state, image.why)):
             fields = {"pool": image.pool, "arch": image.arch.value, "state": image.state.value}
             yield logging.WARNING, image.why, fields
     if result.written.commit:

@@ -1,7 +1,8 @@
-"""A daemon that is killed, or stopped for a while, at a chosen side effect.
+"""A daemon that is killed, or stopped for a while, at a chosen side effect, or that is of another version.
 
     python -m tests.e2e.failing_daemon kill NUMBER --config CONFIG …
     python -m tests.e2e.failing_daemon stop-before-tag NAME --config CONFIG …
+    python -m tests.e2e.failing_daemon engine VERSION --config CONFIG …
 
 Every call that changes something outside the process counts twice: before it and after it. With a number beyond the
 last one the daemon goes on; the parent sees that everything is done.
@@ -18,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from reconciler.cli import logs
+from reconciler.cli import local, logs
 from reconciler.cli.compose_daemon import compose_daemon
 from reconciler.redaction import Redactor
 from tests.e2e.killed import EFFECTS
@@ -44,7 +45,7 @@ class Saboteur:
                 if self._count == int(self._argument):
                     os.kill(os.getpid(), signal.SIGKILL)
                 self._count += 1
-        elif before and self._argument in arguments:
+        elif self._mode != "engine" and before and self._argument in arguments:
             self._argument = ""
             os.kill(os.getpid(), signal.SIGSTOP)
 
@@ -71,6 +72,8 @@ class _Watched:
 def main(words: list[str]) -> None:
     """Run until killed from outside or inside."""
     configs = [Path(words[i + 1]) for i, word in enumerate(words) if word == "--config"]
+    if words[0] == "engine":
+        local.VERSION = words[1]  # type: ignore[misc]  # as if it were another release
     redactor = Redactor()
     logs.begin("json", "info", redactor)
     with ExitStack() as stack:

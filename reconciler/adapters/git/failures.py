@@ -106,6 +106,8 @@ _MEANINGS: Final = (
 
 _USERINFO: Final = re.compile(r"(://)[^/@\s'\"]*@")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_MOMENT: Final = re.compile(r" after \d+ (ms|milliseconds)\b")
+"""libcurl measures; a complaint that is the same one has to read the same, to be told once."""
 _LINES: Final = 8
 _WIDTH: Final = 400
 
@@ -128,7 +130,7 @@ def failure(stderr: bytes, about: str, secrets: tuple[str, ...] = ()) -> GitErro
 
     Lines that start with `remote:` are what a server says; it does not decide how we react.
     """
-    text = readable(stderr, secrets)
+    text = _MOMENT.sub("", readable(stderr, secrets))
     own = "\n".join(line for line in text.splitlines() if not line.startswith("remote:"))
     message = mask(f"git failed on {about}: {text or 'it did not say why'}", secrets)
     for meaning in _MEANINGS:

@@ -118,6 +118,13 @@ def test_what_people_read_has_no_control_characters_and_an_end() -> None:
     assert readable(b"\x1b[31mred\n") == " [31mred"
 
 
+def test_the_same_complaint_reads_the_same_however_long_it_took() -> None:
+    text = "fatal: unable to access 'https://a/b/': Failed to connect to a port 443 after {} ms: Couldn't connect"
+    first, second = (failure(text.format(n).encode(), "https://a/b").message for n in (0, 12))
+    assert first == second
+    assert "Failed to connect to a port 443: Couldn't" in first
+
+
 def test_the_servers_words_about_a_push() -> None:
     stdout = b"To x\n!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\nDone\n"
     stderr = b"remote: no pushing on Fridays        \nerror: failed to push some refs\n"

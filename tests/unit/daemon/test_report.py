@@ -28,7 +28,7 @@ FULL = Result(
     problems=(RegistryUnavailable("busy", hint="wait"), RegistryUnavailable("denied")),
     images=(
         Image("worker", Arch.AMD64, State.CURRENT, f"r@{DIGEST}"),
-        Image("worker", Arch.ARM64, State.FAILED, why="no such file"),
+        Image("worker", Arch.ARM64, State.BLOCKED, why="no such file"),
     ),
 )
 NO_ANSWER = GitUnavailable("no answer", hint="look at the network")
@@ -123,7 +123,7 @@ def test_changes_tell_only_what_is_new(caplog: pytest.LogCaptureFixture) -> None
 def test_an_image_is_told_again_when_it_fails_for_another_reason() -> None:
     known = Report("repo").after(FULL, 1.0)
     other = replace(
-        FULL, written=Written(), images=(Image("worker", Arch.ARM64, State.FAILED, why="no space"),)
+        FULL, written=Written(), images=(Image("worker", Arch.ARM64, State.BLOCKED, why="no space"),)
     )
     assert [text for _, text, _ in changes(known, known.after(other, 2.0), other)] == ["no space"]
 
