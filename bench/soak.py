@@ -50,7 +50,7 @@ from reconciler.web.app import application
 from reconciler.web.metrics import Metrics
 from reconciler.web.server import WebServer
 from reconciler.web.webhook import Hooks
-from tests.servers.faults import RESET, Answer, Delay, Refuse
+from tests.servers.faults import RESET, Cut, Delay, Refuse
 from tests.servers.proxy import FaultProxy
 from tests.servers.registry import docker_registry
 
@@ -88,7 +88,7 @@ class Soak:
         self.turn = 2
         self.faults: Counter[str] = Counter()
         self._registry = stack.enter_context(docker_registry(root))
-        self.proxy = stack.enter_context(FaultProxy(self._registry.host, http=True))
+        self.proxy = stack.enter_context(FaultProxy(self._registry.host))
         self.bare = root / "machine-os.git"
         self._prepare(arches)
         clock = HastyClock()
@@ -99,7 +99,6 @@ class Soak:
             HttpRegistry(
                 clock,
                 insecure=frozenset({self.proxy.host}),
-                timeout=1,  # the proxy is silent to those who try TLS
                 on_request=self.metrics.request,
             )
         )
@@ -140,10 +139,10 @@ class Soak:
         self.web.stop(5)
         return ended
 
-    def one_pass(self) -> None:
-        """One more pass over everything, whatever happens to it."""
+    def one_pass(self, trigger: Trigger = Trigger.ASKED) -> None:
+        """One more pass, whatever happens to it."""
         before = self.metrics.passes.total()
-        self.watch.put(Trigger.ASKED)
+        self.watch.put(trigger)
         _until(lambda: self.metrics.passes.total() > before, "a pass")
 
     def settle(self) -> None:
@@ -222,8 +221,8 @@ def _push_base(client: httpx.Client, tag: str, arches: Sequence[Arch]) -> None:
 _ACCEPT: Final = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
 
 
-def _busy(soak: Soak) -> None:
-    soak.proxy.on(Answer(503, {"Retry-After": "1"}), times=soak.chance.randrange(1, 40))
+def _cut(soak: Soak) -> None:
+    soak.proxy.fault = Cut(after=soak.chance.randrange(1, 20_000))
 
 
 def _failing_builds(soak: Soak) -> None:
@@ -255,7 +254,7 @@ _FAULTS: Final[Mapping[str, Callable[[Soak], None]]] = {
     "nothing": lambda _: None,
     "commit": Soak.edit,
     "branch rewritten": Soak.rewrite,
-    "registry busy": _busy,
+    "registry breaks off": _cut,
     "registry refuses": _fault(Refuse()),
     "registry resets": _fault(RESET),
     "registry slow": _fault(Delay(0.002)),
@@ -303,7 +302,8 @@ def run(passes: int, pools: int, arches: Sequence[Arch], seed: int, root: Path) 
         samples: list[dict[str, int]] = []
         while soak.metrics.passes.total() < passes:
             soak.disturb()
-            soak.one_pass()
+            # Every image is looked at again by one in ten, as by one in every ten minutes of a real daemon.
+            soak.one_pass(soak.chance.choices((Trigger.ASKED, Trigger.REFRESH), (1, 9))[0])
             soak.heal()
             soak.builder.failing = 0.0
             if soak.metrics.passes.total() >= passes * (len(samples) + 1) // 40:

@@ -45,6 +45,8 @@ _LATE: Final = 1.5
 """Of `resync`, after which a pass is made unasked: the timers go by the time of day, and that may jump."""
 _PATIENCE: Final = 5
 """Intervals that are waited at most for what only a person can mend, unless something new is seen before."""
+_QUICK: Final = frozenset({Trigger.POLL, Trigger.BUILD, Trigger.REFRESH})
+"""Triggers that say nothing of what is in the registry."""
 _HINDERED: Final = "hindered"
 """The cause of waits after a pass that went through, and could not do all that it wanted."""
 _LONGEST_TEXT: Final = 1000
@@ -54,7 +56,12 @@ class Engine(Protocol):
     """What makes the passes."""
 
     def run_pass(
-        self, announce: Callable[[Plan], None] = ..., *, one_commit: bool = ..., insist: bool = ...
+        self,
+        announce: Callable[[Plan], None] = ...,
+        *,
+        one_commit: bool = ...,
+        insist: bool = ...,
+        thorough: bool = ...,
     ) -> Result:
         """As `Reconciler.run_pass`."""
 
@@ -98,6 +105,7 @@ class Watch:
         self._backoffs: dict[str, Backoff] = {}  # by cause: one must not make another one's waits longer
         self._tries = 0
         self._insist = False
+        self._quick_until = 0.0
         self._announced = ""
         self._retry_at: float | None = None
         self._resync_at = leash.monotonic() + timing.resync * _LATE
@@ -224,18 +232,22 @@ class Watch:
         outcome = Outcome.FAILED
         self.leash.begin(self.timing.deadline)
         try:
-            outcome = self._try(now)
+            outcome = self._try(now, thorough=not due <= _QUICK or begun >= self._quick_until)
         finally:
             self.leash.done()
             if not self.leash.ended:
                 self._observer.passed(self.name, self._now() - begun, outcome)
 
-    def _try(self, now: float) -> Outcome:
+    def _try(self, now: float, *, thorough: bool) -> Outcome:
         """A pass that begins `now`, and what is to be done about its end."""
         interval = self.timing.interval
+        quick_until = self._now() + self.timing.resync if thorough else self._quick_until
+        self._quick_until = 0.0  # after whatever goes wrong the next pass looks at everything
         try:
-            result = self._engine.run_pass(self._announce, insist=self._insist)
+            result = self._engine.run_pass(self._announce, insist=self._insist, thorough=thorough)
             self._insist = False
+            if not result.problems:
+                self._quick_until = quick_until
             return self._conclude(result, now)
         except Interrupted as error:
             if not self.leash.ended:

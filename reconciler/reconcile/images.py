@@ -19,6 +19,7 @@ from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import Fault, GitError
 from reconciler.ports import Registry
 from reconciler.reconcile.history import History
+from reconciler.reconcile.seen import Seen
 
 _MOST_TAGS: Final = 200
 """Tags of one pool and architecture that are looked into for another engine's images."""
@@ -36,8 +37,9 @@ class Origin:
 class Images:
     """Looks for images of one pass. `warnings` collects what was not believed, for people."""
 
-    def __init__(self, registry: Registry, history: History) -> None:
+    def __init__(self, registry: Registry, history: History, seen: Seen | None = None) -> None:
         self._registry = registry
+        self._seen = seen or Seen()
         self._history = history
         self._known: dict[str, Provenance] = {}
         self.warnings: list[Fault] = []
@@ -113,11 +115,15 @@ class Images:
         return then is not None and then.definition.push.repository == repository
 
     def _look(self, pool: Pool, repository: str, reference: str, arch: Arch, origin: str) -> Iterator[Image]:
-        manifest = self._registry.manifest(repository, reference)
-        found = provenance(load(manifest.content)) if manifest else None
-        if manifest is None or found is None:
-            return
-        image = f"{repository}@{manifest.digest}"
+        digest, found = reference, self._seen.provenances.get((repository, reference))
+        if found is None:
+            manifest = self._registry.manifest(repository, reference)
+            found = provenance(load(manifest.content)) if manifest else None
+            if manifest is None or found is None:
+                return
+            digest = manifest.digest
+            self._seen.provenances[repository, digest] = found
+        image = f"{repository}@{digest}"
         self._known[image] = found
         if found.engine == self.engine:
             yield Image(image, found.definition, found.input, origin)

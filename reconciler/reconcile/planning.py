@@ -5,7 +5,7 @@ Belongs here: one view of the world, taken once. Does not belong here: anything 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from reconciler.core.documents import BasePolicy
 from reconciler.core.epoch import slot
@@ -21,6 +21,7 @@ from reconciler.reconcile.images import Images, Origin
 from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.preview import arch_record, latest_epoch
 from reconciler.reconcile.reasons import Reasons
+from reconciler.reconcile.seen import Seen
 from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
 from reconciler.reconcile.trust import Trust
 
@@ -49,6 +50,7 @@ class World:
     place: Place
     scope: Scope
     trust: Trust | None = None
+    seen: Seen = field(default_factory=Seen)
 
 
 class Planning:
@@ -71,7 +73,7 @@ class Planning:
         self.heads = {world.place.source: head}
         self.tip = self._write_tip()
         self.records = world.history.records(self.tip, self.status_path)
-        self.images = Images(world.registry, world.history)
+        self.images = Images(world.registry, world.history, world.seen)
         self.targets: dict[tuple[str, Arch], Target] = {}
         self.chosen: dict[tuple[str, Arch], Image] = {}
         self.problems: list[ReconcilerError] = []

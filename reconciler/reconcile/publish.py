@@ -13,23 +13,28 @@ from reconciler.core.model import Arch
 from reconciler.core.names import keep_tag
 from reconciler.errors import RegistryError
 from reconciler.ports import OCI_INDEX, Manifest, Registry
+from reconciler.reconcile.seen import Seen
 
 _CONFIG_LIMIT = 4 << 20
 
 
-def publish(registry: Registry, repository: str, images: Iterable[tuple[Arch, str]]) -> str:
+def publish(
+    registry: Registry, repository: str, images: Iterable[tuple[Arch, str]], seen: Seen | None = None
+) -> str:
     """Put the index over `images` (`repository@digest` each) into `repository`; returns `repository@digest`.
 
-    Repeating it writes nothing. Raises RegistryError when a child is not what it should be: then no index is written.
+    Repeating it writes nothing, and does not even ask for what was `seen`. Raises RegistryError when a child is not
+    what it should be: then no index is written.
     """
-    children = [_child(registry, repository, arch, image) for arch, image in images]
-    for child in children:
-        _keep(registry, repository, child.digest)
+    seen = seen or Seen()
+    children = [_kept_child(registry, repository, arch, image, seen) for arch, image in images]
     content = index_bytes(children)
     index = Manifest(digest_of(content), OCI_INDEX, content)
-    if registry.digest(repository, index.digest) is None:
-        registry.put(repository, index.digest, index)
-    _keep(registry, repository, index.digest)
+    if not seen.indexes.get((repository, index.digest)):
+        if registry.digest(repository, index.digest) is None:
+            registry.put(repository, index.digest, index)
+        _keep(registry, repository, index.digest)
+        seen.indexes[repository, index.digest] = True
     return f"{repository}@{index.digest}"
 
 
@@ -40,6 +45,16 @@ def move_tag(registry: Registry, repository: str, tag: str, image: str) -> bool:
         return False
     _tag(registry, repository, digest, tag)
     return True
+
+
+def _kept_child(registry: Registry, repository: str, arch: Arch, image: str, seen: Seen) -> Child:
+    key = (repository, image.partition("@")[2], arch)
+    known = seen.children.get(key)
+    if known is None:
+        known = _child(registry, repository, arch, image)
+        _keep(registry, repository, known.digest)
+        seen.children[key] = known
+    return known
 
 
 def _child(registry: Registry, repository: str, arch: Arch, image: str) -> Child:

@@ -96,13 +96,17 @@ class Reconciler:
         *,
         one_commit: bool = False,
         insist: bool = False,
+        thorough: bool = True,
     ) -> Result:
         """Do what can be done now; never wait for a build. `announce` gets the plan before it is acted on.
 
         With `one_commit` nothing is written back while builds are in flight, so that all of them share a commit. With
-        `insist` builds that failed for good are tried again. Raises only what concerns the repository as a whole
-        (GitUnavailable and its kin, UnverifiedCommit).
+        `insist` builds that failed for good are tried again. A pass that is not `thorough` takes it that images which
+        were there in the last pass still are. Raises only what concerns the repository as a whole (GitUnavailable and
+        its kin, UnverifiedCommit).
         """
+        if thorough:
+            self._world.seen.forget()
         try:
             planning = self._observe()
             announce(planning.plan)
@@ -117,6 +121,7 @@ class Reconciler:
             written = Written() if held else writing.record(ready)
         finally:
             self._world.history.settle()
+            self._world.seen.settle()
         records = {**planning.records.pools, **{record.pool: record for record in written.records}}
         heads = dict(planning.heads)
         if written.commit:
@@ -135,6 +140,7 @@ class Reconciler:
 
     def look(self) -> Survey:
         """What is recorded and what a pass would do, without doing anything."""
+        self._world.seen.forget()
         try:
             planning = self._observe()
         finally:

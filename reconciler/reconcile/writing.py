@@ -87,7 +87,8 @@ class Writing:
         planning = self._planning
         chosen = {cell.arch: planning.chosen[pool.name, cell.arch] for cell in cells}
         repository = pool.definition.push.repository
-        index = publish(self._world.registry, repository, ((a, i.image) for a, i in chosen.items()))
+        wanted = ((arch, image.image) for arch, image in chosen.items())
+        index = publish(self._world.registry, repository, wanted, self._world.seen)
         earlier = self._world.history.earlier(planning.tip, planning.status_path, pool.name)
         source = recording.commit_that_led_to(index, earlier, planning.source)
         instance = self._world.place.instance

@@ -77,6 +77,7 @@ class Pass:
 
     at: float
     insist: bool
+    thorough: bool
 
 
 class FakeEngine:
@@ -96,6 +97,7 @@ class FakeEngine:
         *,
         one_commit: bool = False,
         insist: bool = False,
+        thorough: bool = True,
     ) -> Result:
         """The next answer."""
         assert not one_commit
@@ -103,7 +105,7 @@ class FakeEngine:
             self.overlaps += 1
             return result()
         try:
-            self.passes.append(Pass(self._now(), insist))
+            self.passes.append(Pass(self._now(), insist, thorough))
             if len(self.passes) > 10_000:
                 raise HotLoop
             answer = self.answers.popleft() if self.answers else self.usual

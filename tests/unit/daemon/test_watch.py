@@ -66,6 +66,50 @@ def test_polls_that_find_nothing_new_lead_to_no_pass(alone: Simulation) -> None:
     assert alone.told.polls == DAY / 60 - 1
 
 
+def thorough(watched: Simulation) -> list[bool]:
+    """Of every pass, whether it looked at every image again."""
+    return [one.thorough for one in watched.engine.passes]
+
+
+@pytest.mark.parametrize("trigger", [Trigger.BUILD, Trigger.REFRESH])
+def test_a_build_or_a_slot_is_no_reason_to_look_at_every_image_again(
+    alone: Simulation, trigger: Trigger
+) -> None:
+    alone.hours.at(100, lambda: alone.watch.put(trigger))
+    alone.run(HOUR)
+    assert thorough(alone) == [True, False]
+
+
+def test_nor_is_a_moved_head(alone: Simulation) -> None:
+    alone.hours.at(100, lambda: alone.poll(B))
+    alone.run(HOUR)
+    assert thorough(alone) == [True, False]
+
+
+@pytest.mark.parametrize("trigger", [Trigger.ASKED, Trigger.RESYNC, Trigger.RETRY, Trigger.WEBHOOK])
+def test_every_other_trigger_is_one(alone: Simulation, trigger: Trigger) -> None:
+    alone.hours.at(100, lambda: alone.watch.put(trigger))
+    alone.run(HOUR)
+    assert thorough(alone) == [True, True]
+
+
+def test_builds_without_end_do_not_keep_it_from_looking_at_every_image_now_and_then() -> None:
+    busy = Simulation(Timing(resync=100.0))
+    busy.hours.every(20, lambda: busy.watch.put(Trigger.BUILD))
+    busy.run(1000)
+    whole = [one.at for one in busy.engine.passes if one.thorough]
+    assert len(whole) < len(busy.engine.passes) / 3
+    assert max(gaps(whole)) <= 130
+
+
+def test_after_a_problem_every_image_is_looked_at(alone: Simulation) -> None:
+    alone.engine.answers.extend([result(), result(problems=(GitError("refused"),))])
+    for at in (100, 200, 300):
+        alone.hours.at(at, lambda: alone.watch.put(Trigger.BUILD))
+    alone.run(HOUR)
+    assert thorough(alone) == [True, False, True, False]
+
+
 def test_a_moved_head_leads_to_a_pass_at_once(alone: Simulation) -> None:
     alone.engine.answers.extend([result(A), result(B)])
     alone.hours.at(100, lambda: alone.poll(B))
