@@ -81,8 +81,9 @@ class FaultProxy:
         self._target_ssl = target_tls
         self._http = http
         self._ssl = _server_side(tls) if tls else None
-        self._socket = _bound(0)
-        self.port: int = self._socket.getsockname()[1]
+        self._keeper = _bound(0)  # never listens: while nobody does, nobody else gets the port
+        self.port: int = self._keeper.getsockname()[1]
+        self._socket = _bound(self.port)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fault-proxy", daemon=True)
         self._listens = False
@@ -156,7 +157,7 @@ class FaultProxy:
             self._listens = True
 
     async def _refuse(self) -> None:
-        """Give up the port to a socket that does not listen: nobody else gets it, and nobody gets through."""
+        """Listen no more, and keep the port: nobody else gets it, and nobody gets through."""
         if self._listens:
             self._loop.remove_reader(self._socket)
             self._socket.close()
@@ -168,6 +169,7 @@ class FaultProxy:
     async def _shut(self) -> None:
         self._loop.remove_reader(self._socket)
         self._socket.close()
+        self._keeper.close()
         for _ in range(_TURNS):
             others = asyncio.all_tasks() - {asyncio.current_task()}
             for task in others:
@@ -373,6 +375,7 @@ def _bound(port: int) -> socket.socket:
     made = socket.socket()
     made.setblocking(False)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     made.bind(("127.0.0.1", port))
     return made
 
