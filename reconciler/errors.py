@@ -122,3 +122,23 @@ class RegistryUnavailable(RegistryError):
 
     reason = "RegistryUnavailable"
     disposition = Disposition.RETRY
+
+
+class ClusterError(ReconcilerError):
+    """The API server refused a request that trying again will not change (not allowed, invalid object)."""
+
+    reason = "ClusterRefused"
+
+
+class ClusterUnavailable(ClusterError):
+    """The API server could not be reached, or did not answer properly."""
+
+    reason = "ClusterUnavailable"
+    disposition = Disposition.RETRY
+
+
+class Conflict(ClusterError):
+    """Somebody else changed an object between our look at it and our change."""
+
+    reason = "Conflict"
+    disposition = Disposition.RETRY

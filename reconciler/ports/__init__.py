@@ -258,6 +258,9 @@ class Builder(Protocol):
     def builds(self) -> tuple[Build, ...]:
         """All builds this builder knows, running and ended."""
 
+    def glance(self) -> tuple[Build, ...]:
+        """What `builds` returned last, or knows without asking anybody: for showing, not for deciding."""
+
     def discard(self, names: Collection[str]) -> None:
         """Nobody wants these builds any more: end those that run, drop those that wait, forget those that ended."""
 

@@ -8,7 +8,7 @@ Objects are JSON as the API server gives it, never typed models: a model of anot
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -126,7 +126,7 @@ class ArchReport:
 class PoolReport:
     """Where a pool stands. `work` names its builds: the same images wanted give the same name. `image` is the index by
     digest that the tip's status names, '' before the first, and `source_commit` the commit it was made from; `commit`
-    is the one that is worked on. `state` is '' for a pool that never had a build."""
+    is the one that is worked on. `state` is that of all images together."""
 
     pool: str
     work: str
@@ -143,3 +143,6 @@ class Reporter(Protocol):
 
     def report(self, pool: PoolReport) -> None:
         """Make what is shown there true. Raises ClusterUnavailable, ClusterError, Conflict."""
+
+    def keep_only(self, pools: Collection[str]) -> None:
+        """There are no pools but these any more: nothing is built for the others. Raises as `report`."""

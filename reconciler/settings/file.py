@@ -13,7 +13,15 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field, PlainValidator
 
 from reconciler.core.documents.shape import Strict, at_place, check, one_of, only_document
-from reconciler.core.documents.values import Architectures, DnsLabel, Duration, Folder, distinct, from_text
+from reconciler.core.documents.values import (
+    Architectures,
+    DnsLabel,
+    DnsSubdomain,
+    Duration,
+    Folder,
+    distinct,
+    from_text,
+)
 from reconciler.core.model import API_VERSION
 from reconciler.core.yaml import Document
 from reconciler.errors import Fault, InvalidInput
@@ -23,11 +31,16 @@ from reconciler.settings.values import (
     BuilderSettings,
     BuilderType,
     ClusterMode,
+    ClusterSettings,
     Delivery,
+    JobSettings,
+    Privilege,
     RegistrySettings,
     Settings,
     Source,
     StorageDriver,
+    Toleration,
+    Vanished,
     Verification,
     Verify,
     Web,
@@ -47,7 +60,7 @@ def read_settings(content: bytes, path: str) -> Settings:
         faults = list(_between(file, document))
     if file is None or faults:
         raise InvalidInput(set(faults))
-    registry, builder = file.registry, file.builder
+    registry = file.registry
     return Settings(
         source=_source(file.source),
         write_back=WriteBack(
@@ -55,8 +68,8 @@ def read_settings(content: bytes, path: str) -> Settings:
         ),
         instance=file.instance,
         registry=RegistrySettings(tuple(registry.insecure), registry.auth_file, registry.ca_file),
-        builder=BuilderSettings(builder.type, builder.concurrency, builder.storage_driver, builder.timeout),
-        cluster=file.cluster.mode,
+        builder=_builder(file.builder),
+        cluster=_cluster(file.cluster),
         architectures=tuple(file.architectures),
         deliver=tuple(file.deliver),
         web=_web(file.web) if file.web else None,
@@ -79,6 +92,36 @@ def _source(found: _Source) -> Source:
     )
 
 
+def _builder(found: _Builder) -> BuilderSettings:
+    job = found.job
+    tolerations = (Toleration(t.key, t.operator, t.value, t.effect or "") for t in job.tolerations)
+    return BuilderSettings(
+        found.type,
+        found.concurrency,
+        found.storage_driver,
+        found.timeout,
+        JobSettings(
+            image=job.image,
+            service_account=job.service_account,
+            privilege=job.privilege,
+            tolerations=tuple(tolerations),
+            node_selector=tuple(sorted(job.node_selector.items())),
+            requests=tuple(sorted(job.resources.requests.items())),
+            limits=tuple(sorted(job.resources.limits.items())),
+            runtime_class=job.runtime_class,
+            priority_class=job.priority_class,
+            attempts=job.attempts,
+            ttl=job.ttl,
+            staging=job.staging,
+            trust_bundle=job.trust_bundle,
+        ),
+    )
+
+
+def _cluster(found: _Cluster) -> ClusterSettings:
+    return ClusterSettings(found.mode, found.kubeconfig, found.context, found.namespace, found.vanished)
+
+
 def _web(found: _Web) -> Web:
     return Web(found.listen, tuple(Webhook(hook.type, tuple(hook.secret_files)) for hook in found.webhooks))
 
@@ -96,6 +139,22 @@ def _between(file: _File, document: Document) -> Iterator[Fault]:
     if source.verify.mode is not Verification.OFF and not source.verify.keys:
         hint = "name the folder of the public keys that are trusted"
         yield at_place(document, ("source", "verify"), "has a mode and no keys", hint)
+    if file.cluster.mode is ClusterMode.NONE:
+        for at, needs in (
+            (("builder", "type"), file.builder.type is not BuilderType.LOCAL),
+            (("deliver",), Delivery.POOL_ANNOTATION in file.deliver),
+        ):
+            if needs:
+                hint = "add cluster: {mode: in-cluster} or cluster: {mode: kubeconfig}"
+                yield at_place(document, at, "needs a cluster", hint)
+    elif file.cluster.mode is not ClusterMode.KUBECONFIG:
+        for name in file.cluster.model_fields_set & {"kubeconfig", "context"}:
+            hint = "leave it out, or set mode: kubeconfig"
+            yield at_place(document, ("cluster", name), "has no meaning in this mode", hint)
+    for number, toleration in enumerate(file.builder.job.tolerations):
+        if not toleration.key and toleration.operator is not _Operator.EXISTS:
+            place = ("builder", "job", "tolerations", number)
+            yield at_place(document, place, "names no key", "only operator: Exists may leave the key out")
     types = [hook.type for hook in file.web.webhooks] if file.web else []
     for number, sender in enumerate(types):
         if sender in types[:number]:
@@ -114,11 +173,9 @@ class _Kind(StrEnum):
 _Branch = Annotated[str, AfterValidator(rules.branch)]
 _Commit = Annotated[str, AfterValidator(rules.commit)]
 _FileName = Annotated[str, AfterValidator(rules.file_name)]
-_Type = Annotated[BuilderType, PlainValidator(one_of(BuilderType, later=("job", "openshift")))]
-_Mode = Annotated[ClusterMode, PlainValidator(one_of(ClusterMode, later=("in-cluster", "kubeconfig")))]
-_Deliver = Annotated[
-    Delivery, PlainValidator(one_of(Delivery, later=("pool-annotation", "machine-config", "nodepool")))
-]
+_Type = Annotated[BuilderType, PlainValidator(one_of(BuilderType, later=("openshift",)))]
+_Mode = Annotated[ClusterMode, PlainValidator(one_of(ClusterMode))]
+_Deliver = Annotated[Delivery, PlainValidator(one_of(Delivery, later=("machine-config", "nodepool")))]
 
 
 class _Verify(Strict):
@@ -152,15 +209,65 @@ class _Registry(Strict):
     ca_file: _FileName = ""
 
 
+_Quantities = dict[
+    Annotated[str, AfterValidator(rules.label_key)], Annotated[str, AfterValidator(rules.quantity)]
+]
+_LabelKey = Annotated[str, AfterValidator(rules.label_key)]
+_LabelValue = Annotated[str, AfterValidator(rules.label_value)]
+
+
+class _Operator(StrEnum):
+    EXISTS = "Exists"
+    EQUAL = "Equal"
+
+
+class _Effect(StrEnum):
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+class _Toleration(Strict):
+    key: _LabelKey = ""
+    operator: Annotated[_Operator, PlainValidator(one_of(_Operator))] = _Operator.EQUAL
+    value: _LabelValue = ""
+    effect: Annotated[_Effect, PlainValidator(one_of(_Effect))] | None = None
+
+
+class _Resources(Strict):
+    requests: _Quantities = Field(default_factory=lambda: dict(JobSettings().requests))
+    limits: _Quantities = Field(default_factory=dict)
+
+
+class _Job(Strict):
+    image: Annotated[str, AfterValidator(rules.image)] = JobSettings().image
+    service_account: DnsSubdomain = ""
+    privilege: Annotated[Privilege, PlainValidator(one_of(Privilege))] = Privilege.ROOTLESS
+    tolerations: list[_Toleration] = Field(default_factory=list)
+    node_selector: dict[_LabelKey, _LabelValue] = Field(default_factory=dict)
+    resources: _Resources = _Resources()
+    runtime_class: DnsSubdomain = ""
+    priority_class: DnsSubdomain = ""
+    attempts: Annotated[int, AfterValidator(rules.attempts)] = JobSettings().attempts
+    ttl: Duration = JobSettings().ttl
+    staging: Annotated[str, AfterValidator(rules.repository)] = ""
+    trust_bundle: DnsSubdomain = ""
+
+
 class _Builder(Strict):
     type: _Type = BuilderType.LOCAL
     concurrency: Annotated[int, AfterValidator(rules.at_once)] = 2
     storage_driver: Annotated[StorageDriver, PlainValidator(one_of(StorageDriver))] = StorageDriver.VFS
     timeout: Duration = 7200.0
+    job: _Job = _Job()
 
 
 class _Cluster(Strict):
     mode: _Mode = ClusterMode.NONE
+    kubeconfig: _FileName = ""
+    context: Annotated[str, AfterValidator(rules.context)] = ""
+    namespace: DnsLabel = ""
+    vanished: Annotated[Vanished, PlainValidator(one_of(Vanished))] = Vanished.KEEP
 
 
 class _Webhook(Strict):

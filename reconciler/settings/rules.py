@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from pydantic_core import PydanticCustomError
 
 from reconciler.core.documents.shape import rule
-from reconciler.core.model import COMMIT
+from reconciler.core.model import COMMIT, ImageRef
 from reconciler.core.yaml import shown
 from reconciler.settings.values import Address
 
@@ -174,4 +174,67 @@ def message(text: str) -> str:
     if not template.is_valid() or unknown:
         found = f"${unknown[0]}" if unknown else "a single $"
         raise rule(f"mentions {found}, which means nothing here", f"known are {known}; write $$ for a dollar")
+    return text
+
+
+_QUANTITY: Final = re.compile(r"(0|[1-9][0-9]*)(\.[0-9]+)?(m|k|Ki|M|Mi|G|Gi|T|Ti)?")
+_LABEL_KEY: Final = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?")
+
+
+def quantity(text: str) -> str:
+    """An amount of a resource, as Kubernetes writes it."""
+    if not _QUANTITY.fullmatch(text):
+        raise rule(f"must be a quantity, not {shown(text)}", "write it like 500m, 2 or 4Gi, in quotes")
+    return text
+
+
+def label_key(text: str) -> str:
+    """The key of a label, a taint or a resource."""
+    if not _LABEL_KEY.fullmatch(text):
+        raise rule(f"must be a label's key, not {shown(text)}", "write it like example.com/dedicated")
+    return text
+
+
+def label_value(text: str) -> str:
+    """The value of a label or a taint."""
+    if not _LABEL_VALUE.fullmatch(text):
+        raise rule(f"must be a label's value, not {shown(text)}", "at most 63 letters, digits, '.', '_', '-'")
+    return text
+
+
+def repository(text: str) -> str:
+    """`host/path` of images, without tag and digest."""
+    try:
+        found = ImageRef.parse(f"{text}:x")
+    except ValueError:
+        found = None
+    if found is None or found.repository != text:
+        raise rule(
+            f"must be a repository, not {shown(text)}", "write it like registry.example.com/os/staging"
+        )
+    return text
+
+
+def attempts(count: int) -> int:
+    """How many pods one build may use up."""
+    if not 1 <= count <= 10:
+        raise rule(f"must be from 1 to 10, not {count}")
+    return count
+
+
+def image(text: str) -> str:
+    """A full reference of an image to run."""
+    try:
+        ImageRef.parse(text)
+    except ValueError:
+        hint = "write host/path:tag or host/path@sha256:…; what a short name means depends on the node"
+        raise rule(f"must be a full image reference, not {shown(text)}", hint) from None
+    return text
+
+
+def context(text: str) -> str:
+    """The name of a kubeconfig's context."""
+    if not text or not text.isprintable():
+        raise rule(f"must be the name of a context, not {shown(text)}", "leave it out for the current one")
     return text

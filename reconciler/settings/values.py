@@ -17,6 +17,8 @@ class BuilderType(StrEnum):
     """What runs the builds."""
 
     LOCAL = "local"
+    JOB = "job"
+    """Kubernetes Jobs, each on a node of its image's architecture."""
 
 
 class StorageDriver(StrEnum):
@@ -30,12 +32,25 @@ class ClusterMode(StrEnum):
     """How a cluster is reached."""
 
     NONE = "none"
+    IN_CLUSTER = "in-cluster"
+    """With the service account of the pod that this runs in."""
+    KUBECONFIG = "kubeconfig"
+
+
+class Vanished(StrEnum):
+    """What becomes of an architecture whose last node is gone."""
+
+    KEEP = "keep"
+    """The image that it had stays in the index."""
+    DROP = "drop"
 
 
 class Delivery(StrEnum):
     """How nodes learn of a new image."""
 
     COMMIT = "commit"
+    POOL_ANNOTATION = "pool-annotation"
+    """Annotations of the MachineConfigPool."""
 
 
 class Verification(StrEnum):
@@ -119,14 +134,73 @@ class RegistrySettings:
     ca_file: str = ""
 
 
+class Privilege(StrEnum):
+    """What a build's pod may do on its node."""
+
+    ROOTLESS = "rootless"
+    """User 1000, with a user namespace that buildah makes: nothing beyond the Pod Security level `baseline`."""
+    USER_NAMESPACE = "user-namespace"
+    """Root in a user namespace of the kubelet's (`hostUsers: false`), nobody outside."""
+    ROOT = "root"
+    """Root of the node's user namespace with few capabilities, for nodes that offer nothing better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A taint that a build's pod puts up with, as `core/v1` has it; '' for what is not set."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings:
+    """How builds run in a cluster. `image` has buildah and a shell; it is one for all architectures.
+
+    `requests` and `limits` are Kubernetes' quantities by resource. `ttl` is how many seconds a Job stays when it has
+    ended, `attempts` how many pods it may use up. `staging` is a repository that single-architecture images are built
+    to and copied from, '' for the pool's own. `trust_bundle` names a ConfigMap whose key `ca-bundle.crt` holds
+    certificates to trust, '' for that of the cluster.
+    """
+
+    image: str = "quay.io/buildah/stable:v1.40"
+    service_account: str = ""
+    privilege: Privilege = Privilege.ROOTLESS
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    requests: tuple[tuple[str, str], ...] = (("cpu", "500m"), ("memory", "1Gi"))
+    limits: tuple[tuple[str, str], ...] = ()
+    runtime_class: str = ""
+    priority_class: str = ""
+    attempts: int = 2
+    ttl: float = 2 * 86400.0
+    staging: str = ""
+    trust_bundle: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class BuilderSettings:
-    """`concurrency`: builds at once; `timeout`: seconds that one build may take."""
+    """`concurrency`: builds at once on this machine; `timeout`: seconds that one build may take."""
 
     type: BuilderType = BuilderType.LOCAL
     concurrency: int = 2
     storage_driver: StorageDriver = StorageDriver.VFS
     timeout: float = 7200.0
+    job: JobSettings = JobSettings()
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """`kubeconfig` and `context` are '' for the usual ones. `namespace` is where builds run; '' for that of the pod
+    that this runs in, or of the context."""
+
+    mode: ClusterMode = ClusterMode.NONE
+    kubeconfig: str = ""
+    context: str = ""
+    namespace: str = ""
+    vanished: Vanished = Vanished.KEEP
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +228,7 @@ class Settings:
     instance: str = "default"
     registry: RegistrySettings = RegistrySettings()
     builder: BuilderSettings = BuilderSettings()
-    cluster: ClusterMode = ClusterMode.NONE
+    cluster: ClusterSettings = ClusterSettings()
     architectures: tuple[Arch, ...] = ()
     deliver: tuple[Delivery, ...] = (Delivery.COMMIT,)
     web: Web | None = None

@@ -12,11 +12,16 @@ from reconciler.settings import (
     BuilderSettings,
     BuilderType,
     ClusterMode,
+    ClusterSettings,
     Delivery,
+    JobSettings,
+    Privilege,
     RegistrySettings,
     Settings,
     Source,
     StorageDriver,
+    Toleration,
+    Vanished,
     Verification,
     Verify,
     Web,
@@ -29,6 +34,7 @@ from tests.unit.documents.cases import Bad, Good, changed
 from tests.unit.documents.settings_cases import (
     BAD_BRANCHES,
     BAD_SETTINGS,
+    CLUSTER,
     DAEMON,
     GOOD_BRANCHES,
     GOOD_SETTINGS,
@@ -47,7 +53,7 @@ def test_all_that_a_configuration_says() -> None:
         instance="default",
         registry=RegistrySettings(("127.0.0.1:5000",), "auth.json", "/etc/ca.pem"),
         builder=BuilderSettings(BuilderType.LOCAL, 2, StorageDriver.VFS, 7200.0),
-        cluster=ClusterMode.NONE,
+        cluster=ClusterSettings(ClusterMode.NONE),
         architectures=(Arch.AMD64, Arch.ARM64),
         deliver=(Delivery.COMMIT,),
         web=Web(Address("127.0.0.1", 8080)),
@@ -74,6 +80,33 @@ def test_durations_are_seconds(text: str, seconds: float) -> None:
 
 def test_an_ipv6_address_has_no_brackets() -> None:
     assert read(changed(SETTINGS, '"127.0.0.1:8080"', '"[::1]:80"')).web == Web(Address("::1", 80))
+
+
+def test_all_that_a_cluster_may_be_asked() -> None:
+    found = read(CLUSTER)
+    assert found.cluster == ClusterSettings(
+        ClusterMode.KUBECONFIG, "kube/config", "east", "machine-os", Vanished.DROP
+    )
+    assert found.builder.type is BuilderType.JOB
+    assert found.builder.job == JobSettings(
+        image="quay.io/buildah/stable:v1.41.0",
+        service_account="builder",
+        privilege=Privilege.ROOT,
+        tolerations=(
+            Toleration("dedicated", "Equal", "builds", "NoSchedule"),
+            Toleration(operator="Exists"),
+        ),
+        node_selector=(("example.com/builds", "yes"),),
+        requests=(("cpu", "2"),),
+        limits=(("memory", "8Gi"),),
+        runtime_class="kata",
+        priority_class="low",
+        attempts=3,
+        ttl=7 * 86400.0,
+        staging="registry.example.com/os/staging",
+        trust_bundle="ca",
+    )
+    assert found.deliver == (Delivery.COMMIT, Delivery.POOL_ANNOTATION)
 
 
 def test_all_that_a_daemon_may_be_told() -> None:
@@ -117,7 +150,11 @@ def test_refuses(case: Bad) -> None:
     assert case.message in fault.message
 
 
-@pytest.mark.parametrize("case", [c for c in BAD_SETTINGS if c.name.startswith("url") and "secret" in c.name], ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    "case",
+    [c for c in BAD_SETTINGS if c.name.startswith("url") and "secret" in c.name],
+    ids=lambda case: case.name,
+)
 def test_messages_never_repeat_a_credential(case: Bad) -> None:
     with pytest.raises(InvalidInput) as caught:
         read(case.text)

@@ -44,6 +44,31 @@ web:
   - {type: generic, secretFiles: [hook]}
 """
 
+CLUSTER = """\
+apiVersion: reconciler.machineos.dev/v1alpha1
+kind: ReconcilerConfig
+source: {url: "https://git.example.com/acme/machine-os.git"}
+builder:
+  type: job
+  job:
+    image: quay.io/buildah/stable:v1.41.0
+    serviceAccount: builder
+    privilege: root
+    tolerations:
+    - {key: dedicated, value: builds, effect: NoSchedule}
+    - {operator: Exists}
+    nodeSelector: {example.com/builds: "yes"}
+    resources: {requests: {cpu: "2"}, limits: {memory: 8Gi}}
+    runtimeClass: kata
+    priorityClass: low
+    attempts: 3
+    ttl: 7d
+    staging: registry.example.com/os/staging
+    trustBundle: ca
+cluster: {mode: kubeconfig, kubeconfig: kube/config, context: east, namespace: machine-os, vanished: drop}
+deliver: [commit, pool-annotation]
+"""
+
 _URL = "https://git.example.com/acme/machine-os.git"
 
 
@@ -137,6 +162,7 @@ BAD_BRANCHES = (
 )
 
 GOOD_SETTINGS = (
+    Good("a cluster", CLUSTER),
     Good("as is", SETTINGS),
     Good("all that a daemon may be told", DAEMON),
     Good("commit", changed(DAEMON, "tag: v4.20.1", f"commit: {'a' * 40}")),
@@ -190,8 +216,7 @@ BAD_SETTINGS = (
     ),
     _bad_settings("insecure as text", '["127.0.0.1:5000"]', "a", 10, "must be a list"),
     _bad_settings("empty file", "auth.json", "''", 10, "must be a path"),
-    _bad_settings("builder of a later release", "type: local", "type: job", 11, "must be local, not 'job'"),
-    _bad_settings("unknown builder", "type: local", "type: loca", 11, "must be local, not 'loca'"),
+    _bad_settings("unknown builder", "type: local", "type: loca", 11, "must be local or job, not 'loca'"),
     _bad_settings("no builds at once", "concurrency: 2", "concurrency: 0", 11, "must be from 1 to 64, not 0"),
     _bad_settings("concurrency as text", "concurrency: 2", "concurrency: '2'", 11, "must be a whole number"),
     _bad_settings(
@@ -202,12 +227,76 @@ BAD_SETTINGS = (
     ),
     _bad_settings("unknown driver", "vfs", "btrfs", 11, "must be vfs or overlay, not 'btrfs'"),
     _bad_settings(
-        "cluster of a later release", "mode: none", "mode: in-cluster", 12, "must be none, not 'in-cluster'"
+        "unknown cluster", "mode: none", "mode: yes", 12, "must be none or in-cluster or kubeconfig"
+    ),
+    _bad_settings(
+        "jobs without a cluster", "type: local", "type: job", 11, "builder.type needs a cluster", schema=False
+    ),
+    _bad_settings(
+        "annotations without a cluster",
+        "[commit]",
+        "[pool-annotation]",
+        14,
+        "deliver needs a cluster",
+        schema=False,
+    ),
+    *(
+        Bad(name, changed(CLUSTER, old, new), line, message, schema)
+        for name, old, new, line, message, schema in (
+            ("builder of a later release", "type: job", "type: openshift", 5, "must be local or job", True),
+            (
+                "short image",
+                "quay.io/buildah/stable:v1.41.0",
+                "buildah",
+                7,
+                "must be a full image reference",
+                True,
+            ),
+            (
+                "bad account",
+                "serviceAccount: builder",
+                "serviceAccount: A_b",
+                8,
+                "must be a DNS subdomain",
+                True,
+            ),
+            ("unknown privilege", "privilege: root", "privilege: all", 9, "must be rootless or", True),
+            ("unknown effect", "NoSchedule", "Never", 11, "must be NoSchedule or", True),
+            ("toleration of nothing", "{operator: Exists}", "{value: x}", 12, "names no key", False),
+            ("bad taint", "key: dedicated", "key: 'a b'", 11, "must be a label's key", True),
+            ("bad label", "example.com/builds:", "'/x':", 13, "must be a label's key", True),
+            ("bad label value", '"yes"', '"a b"', 13, "must be a label's value", True),
+            ("bad quantity", '"2"', '"two"', 14, "must be a quantity", True),
+            ("number as quantity", '"2"', "2", 14, "must be text", True),
+            ("no attempts", "attempts: 3", "attempts: 0", 17, "must be from 1 to 10, not 0", True),
+            ("tagged staging", "os/staging", "os/staging:x", 19, "must be a repository", True),
+            (
+                "context elsewhere",
+                "mode: kubeconfig, kubeconfig: kube/config",
+                "mode: in-cluster",
+                21,
+                "no meaning",
+                False,
+            ),
+            (
+                "file elsewhere",
+                "kubeconfig, kubeconfig: kube/config, context: east",
+                "in-cluster, kubeconfig: a",
+                21,
+                "no meaning",
+                False,
+            ),
+            ("empty context", "context: east", "context: ''", 21, "must be the name of a context", True),
+            ("bad namespace", "namespace: machine-os", "namespace: a.b", 21, "must be a DNS label", True),
+            ("unknown policy", "vanished: drop", "vanished: forget", 21, "must be keep or drop", True),
+        )
     ),
     _bad_settings("no architectures", "[amd64, arm64]", "[]", 13, "must not be empty"),
     _bad_settings("no delivery", "[commit]", "[]", 14, "must not be empty"),
     _bad_settings("delivery twice", "[commit]", "[commit, commit]", 14, "names 'commit' twice"),
-    _bad_settings("delivery of a later release", "[commit]", "[machine-config]", 14, "must be commit"),
+    _bad_settings(
+        "delivery of a later release", "[commit]", "[machine-config]", 14, "must be commit or pool-annotation"
+    ),
     _bad_settings("listen without host", '"127.0.0.1:8080"', '":8080"', 15, "must be host:port"),
     _bad_settings("listen without port", '"127.0.0.1:8080"', "localhost", 15, "must be host:port"),
     _bad_settings(
@@ -232,7 +321,14 @@ BAD_SETTINGS = (
             ("unknown placeholder", "$pools", "$pool", 14, "mentions $pool, which means", False),
             ("single dollar", "$$1", "$1", 14, "mentions a single $", False),
             ("message of two lines", "for $$1", "\\nfor", 14, "must be one printable line", True),
-            ("empty message", '"Bump $pools ($count) for $$1"', '" "', 14, "must be one printable line", True),
+            (
+                "empty message",
+                '"Bump $pools ($count) for $$1"',
+                '" "',
+                14,
+                "must be one printable line",
+                True,
+            ),
             ("unknown sender", "type: github", "type: bitbucket", 18, "must be github or gitlab", True),
             ("no secret", "[hook]", "[]", 19, "must not be empty", True),
             ("sender twice", "type: generic", "type: github", 19, "is the second of type github", False),
