@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Event
+from typing import IO
 
 from reconciler.core.catalogue import Snapshot, documents
 from reconciler.core.inputs import digest_of
@@ -219,6 +220,8 @@ class FakeBuilder:
         """All of them."""
         return tuple(self.known.values())
 
+    glance = builds
+
     def discard(self, names: Collection[str]) -> None:
         """Forget them; what was requested stays known to the test."""
         for name in names:
@@ -282,6 +285,14 @@ class FakeRegistry:
         """Whether it is stored."""
         self._ask()
         return (repository, digest) in self.stored
+
+    def put_blob(self, repository: str, content: IO[bytes]) -> str:
+        """Store."""
+        self._ask()
+        content.seek(0)
+        held = content.read()
+        self.stored[repository, digest_of(held)] = held
+        return digest_of(held)
 
     def tags(self, repository: str) -> tuple[str, ...]:
         """All of them."""

@@ -16,6 +16,8 @@
 #   BUILD_DRIVER         storage driver: vfs, overlay
 #   BUILD_ISOLATION      how RUN is isolated: chroot, rootless, oci
 #   BUILD_AUTHFILE       credentials for registries; empty when there are none
+#   BUILD_PUSH_AUTHFILE  credentials for BUILD_IMAGE's repository; empty when they are the same. Bases may need them too
+#   BUILD_VOLUMES        file: one "SOURCE:TARGET" per line, which RUN sees and the image does not get; empty for none
 #   CONTAINERS_REGISTRIES_CONF  (optional) registries.conf to use instead of the machine's
 #
 # How it ended is told by the exit status:
@@ -47,7 +49,8 @@ fi
 tool() {
     buildah --root "$BUILD_STORAGE/root" --runroot "$BUILD_STORAGE/run" --storage-driver "$BUILD_DRIVER" "$@"
 }
-pull() { tool pull --quiet --platform "linux/$BUILD_ARCH" --retry 3 "docker://$1"; }
+pull_with() { tool pull --quiet --platform "linux/$BUILD_ARCH" --retry 3 ${2:+--authfile "$2"} "docker://$1"; }
+pull() { pull_with "$1" "" || { [ -n "$BUILD_PUSH_AUTHFILE" ] && pull_with "$1" "$BUILD_PUSH_AUTHFILE"; }; }
 
 tool info >/dev/null || fail 20 "buildah cannot work on this machine"
 
@@ -68,6 +71,11 @@ set --
 while IFS= read -r annotation; do
     set -- "$@" --annotation "$annotation"
 done <"$BUILD_ANNOTATIONS"
+if [ -n "$BUILD_VOLUMES" ]; then
+    while IFS= read -r volume; do
+        set -- "$@" --volume "$volume"
+    done <"$BUILD_VOLUMES"
+fi
 
 # buildah raises nofile and nproc for RUN; without CAP_SYS_RESOURCE (bit 24) it may only lower them. Before 1.39 it
 # goes to 32768 processes first, so more than that cannot be asked for.
@@ -114,6 +122,6 @@ fi
 [ -s "$TMPDIR/image" ] || fail 22 "buildah did not say which image it built"
 
 say "pushing $BUILD_IMAGE"
-tool push --quiet --retry 3 --digestfile "$BUILD_DIGESTFILE" "$(cat "$TMPDIR/image")" "docker://$BUILD_IMAGE" ||
+tool push --quiet --retry 3 ${BUILD_PUSH_AUTHFILE:+--authfile "$BUILD_PUSH_AUTHFILE"} --digestfile "$BUILD_DIGESTFILE" "$(cat "$TMPDIR/image")" "docker://$BUILD_IMAGE" ||
     fail 23 "cannot push to $BUILD_IMAGE"
 say "pushed $BUILD_IMAGE"

@@ -1,4 +1,4 @@
-"""Writes the files of a build context from Git objects to a folder.
+"""Takes the files of a build context from Git objects, and writes them to a folder.
 
 Belongs here: the promise that nothing is written outside the folder and no link is followed.
 Does not belong here: deciding which files a build may see.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,31 @@ def export(entries: Iterable[TreeEntry], objects: Objects, root: Path) -> None:
     tree gives the same folder. Raises UnusableRequest naming each path that cannot be in a context, OSError
     when the disk is full or content is missing, and what `objects.blobs` raises.
     """
+    layout = lay_out(entries, objects)
+    for folder in ("", *layout.folders):
+        os.mkdir(root / folder)
+        os.chmod(root / folder, 0o755)  # noqa: S103  (part of the image; the workspace around it is private)
+    for entry, content in contents(layout, objects):
+        _write(root / entry.path, content, mode_of(entry))
+    for path, target in layout.links.items():
+        os.symlink(os.fsencode(target), root / path)
+        os.utime(root / path, (0, 0), follow_symlinks=False)
+    for folder in (*reversed(layout.folders), ""):
+        os.utime(root / folder, (0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A context that can be written: its files, its folders from the outermost, and where its symlinks point."""
+
+    files: tuple[TreeEntry, ...]
+    folders: tuple[str, ...]
+    links: Mapping[str, str]
+
+
+def lay_out(entries: Iterable[TreeEntry], objects: Objects) -> Layout:
+    """What a context consists of. Raises UnusableRequest naming each path that cannot be in one, OSError when content
+    is missing, and what `objects.blobs` raises."""
     wanted = {entry.path: entry for entry in entries}
     _check(wanted)
     links = _targets(wanted.values(), objects)
@@ -39,15 +65,24 @@ def export(entries: Iterable[TreeEntry], objects: Objects, root: Path) -> None:
             hint="let them point to files below the folder of the definition, by relative paths",
         )
     folders = sorted({folder for path in wanted for folder in _parents(path)})
-    for folder in ("", *folders):
-        os.mkdir(root / folder)
-        os.chmod(root / folder, 0o755)  # noqa: S103  (part of the image; the workspace around it is private)
-    _write_files(wanted.values(), objects, root)
-    for path, target in links.items():
-        os.symlink(os.fsencode(target), root / path)
-        os.utime(root / path, (0, 0), follow_symlinks=False)
-    for folder in (*reversed(folders), ""):
-        os.utime(root / folder, (0, 0))
+    return Layout(tuple(entry for entry in wanted.values() if entry.is_file), tuple(folders), links)
+
+
+def contents(layout: Layout, objects: Objects) -> Iterator[tuple[TreeEntry, bytes]]:
+    """Every file with its content; each distinct blob is in memory once, for all its places. Raises FileNotFoundError
+    when content is missing, and what `objects.blobs` raises."""
+    places: dict[str, list[TreeEntry]] = {}
+    for entry in layout.files:
+        places.setdefault(entry.oid, []).append(entry)
+    for oid, content in objects.blobs(sorted(places)):
+        for entry in places.pop(oid):
+            yield entry, content
+    _complain(entry.path for same in places.values() for entry in same)
+
+
+def mode_of(entry: TreeEntry) -> int:
+    """A file's mode, whatever the umask."""
+    return 0o755 if entry.mode == "100755" else 0o644
 
 
 def _parents(path: str) -> Iterable[str]:
@@ -115,18 +150,6 @@ def _leaves(path: str, links: Mapping[str, str]) -> bool:
         at.pop()
         ahead.extendleft(reversed(onward.split("/")))
     return False
-
-
-def _write_files(entries: Iterable[TreeEntry], objects: Objects, root: Path) -> None:
-    """Write each distinct blob to all its places while it is in memory."""
-    places: dict[str, list[TreeEntry]] = {}
-    for entry in entries:
-        if entry.is_file:
-            places.setdefault(entry.oid, []).append(entry)
-    for oid, content in objects.blobs(sorted(places)):
-        for entry in places.pop(oid):
-            _write(root / entry.path, content, 0o755 if entry.mode == "100755" else 0o644)
-    _complain(entry.path for same in places.values() for entry in same)
 
 
 def _write(path: Path, content: bytes, mode: int) -> None:

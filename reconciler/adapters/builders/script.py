@@ -97,6 +97,8 @@ def environment(
         "BUILD_DRIVER": driver,
         "BUILD_ISOLATION": isolation,
         "BUILD_AUTHFILE": auth,
+        "BUILD_PUSH_AUTHFILE": "",
+        "BUILD_VOLUMES": "",
     }
 
 

@@ -6,8 +6,9 @@ Belongs here: blob requests. Does not belong here: manifests, or which blobs bel
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
+from typing import IO, Final
 
 import httpx
 
@@ -17,6 +18,8 @@ from reconciler.adapters.registry.problems import Refusal
 from reconciler.adapters.registry.retry import BUDGET, Retry
 from reconciler.adapters.registry.transport import Call, Reply, Transport, joined
 from reconciler.adapters.registry.wire import patience
+
+_PIECE: Final = 256 * 1024
 
 
 class Blobs:
@@ -54,6 +57,15 @@ class Blobs:
             budget=BUDGET + patience(blob.size),
         )
 
+    def store(self, blob: Blob, content: IO[bytes], target: Place) -> None:
+        """Make sure that `target` holds a blob, whose bytes are a file's."""
+        self._retry.ensure(
+            f"storing blob {blob.digest} in {target}",
+            partial(self._store, blob, content, target),
+            partial(self._holds, target, blob.digest, "pull,push"),
+            budget=BUDGET + patience(blob.size),
+        )
+
     def _holds(self, place: Place, digest: str, actions: str) -> bool:
         call = Call("HEAD", place, f"blobs/{digest}", (place.scope(actions),), frozenset({200, 404}))
         return self._transport.attempt(call).status == 200
@@ -64,6 +76,20 @@ class Blobs:
         session = self._mount(blob.digest, source, target) if source.address == target.address else None
         if session is not None and session.status == 201:
             return
+        self._upload(blob, target, session, partial(self._content, blob, source))
+
+    def _store(self, blob: Blob, content: IO[bytes], target: Place) -> None:
+        if not self._holds(target, blob.digest, "pull,push"):
+            self._upload(blob, target, None, partial(_pieces, content))
+
+    def _upload(
+        self,
+        blob: Blob,
+        target: Place,
+        session: Reply | None,
+        body: Callable[[], Generator[bytes, None, None]],
+    ) -> None:
+        """Send a blob, in a session that is open or in a new one."""
         if session is None:
             session = self._transport.attempt(
                 Call("POST", target, "blobs/uploads/", (target.scope("pull,push"),), frozenset({202}))
@@ -75,7 +101,7 @@ class Blobs:
                 scopes=(target.scope("pull,push"),),
                 expect=frozenset({201}),
                 headers={"Content-Length": str(blob.size), "Content-Type": "application/octet-stream"},
-                body=partial(self._content, blob, source),
+                body=body,
                 url=_upload_url(session, blob.digest),
             )
         )
@@ -116,6 +142,13 @@ class Blobs:
         if count != blob.size or f"sha256:{sha.hexdigest()}" != blob.digest:
             raise Refusal(f"{source} holds other content under this digest")
         yield held
+
+
+def _pieces(content: IO[bytes]) -> Generator[bytes, None, None]:
+    """A file's bytes from its start."""
+    content.seek(0)
+    while piece := content.read(_PIECE):
+        yield piece
 
 
 def _upload_url(session: Reply, digest: str) -> httpx.URL:

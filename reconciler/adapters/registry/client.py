@@ -6,13 +6,15 @@ detail (`transport`), blobs (`blobs`), credentials (`auth`), or trying again (`r
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import random
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import IO, Final, Self
 from urllib.parse import quote
 
 from reconciler.adapters.registry.auth import Authorizer
@@ -21,6 +23,7 @@ from reconciler.adapters.registry.blobs import Blobs
 from reconciler.adapters.registry.content import (
     MANIFEST_LIMIT,
     MANIFEST_TYPES,
+    Blob,
     blobs_of,
     digest_of,
     verified_manifest,
@@ -104,6 +107,17 @@ class HttpRegistry:
     def has_blob(self, repository: str, digest: str) -> bool:
         """Whether the repository holds the blob, by HEAD. Raises RegistryUnavailable, RegistryError."""
         return self._blobs.has(Place.parse(repository), _checked_digest(digest))
+
+    def put_blob(self, repository: str, content: IO[bytes]) -> str:
+        """Store what a file holds as a blob, unless it is there, and return its digest.
+
+        Raises RegistryUnavailable, RegistryError.
+        """
+        place = Place.parse(repository)
+        content.seek(0)
+        digest = f"sha256:{hashlib.file_digest(content, 'sha256').hexdigest()}"  # type: ignore[arg-type]
+        self._blobs.store(Blob(digest, content.seek(0, io.SEEK_END)), content, place)
+        return digest
 
     def put(self, repository: str, reference: str, manifest: Manifest) -> None:
         """Store a manifest under a tag or under its digest, and verify by reading back.

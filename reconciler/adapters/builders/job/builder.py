@@ -1,0 +1,322 @@
+"""Builds images as Jobs of a cluster: the `job` builder.
+
+Belongs here: making sure that Jobs exist, finding out how they stand, and giving them up.
+Does not belong here: what a Job looks like (`manifests`), how its inputs travel (`parcel`), what it says (`reading`).
+
+Nothing is kept here that a restart may not lose. A Job's name is the compare-and-swap: whoever creates it second adopts
+it. A mark or a record on the cluster's objects outlives us.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from threading import Event, Lock
+from typing import Final
+
+from reconciler.adapters.builders.job import adoption, failures, manifests, reading, refusals
+from reconciler.adapters.builders.job.names import (
+    CONTAINER,
+    DISCARDED,
+    JOB,
+    MULTI_ARCH_BUILD,
+    POD,
+    metadata,
+    owner,
+    selector,
+)
+from reconciler.adapters.builders.job.options import JobOptions
+from reconciler.adapters.builders.job.parcel import Sender
+from reconciler.adapters.builders.script import UnusableRequest
+from reconciler.core.model import Arch, Needs
+from reconciler.errors import ClusterError, ClusterUnavailable, Conflict
+from reconciler.ports import Build, BuildRequest, Cause, Clock, Objects, Phase, Refusal, Registry
+from reconciler.ports.cluster import Api, Json
+
+_LOG: Final = logging.getLogger(__name__)
+_LINES: Final = 200
+"""Lines of a failed build's log that are looked at."""
+
+
+class JobBuilder:
+    """The `Builder` that runs each build as a Kubernetes Job on a node of its architecture. Safe to share between
+    threads. Its Jobs belong to the cluster: they go on when it is closed, and another one finds them.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        objects: Objects,
+        registry: Registry,
+        clock: Clock,
+        options: JobOptions,
+        takes_jobs: Callable[[], frozenset[Arch]],
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._options = options
+        self._takes_jobs = takes_jobs
+        self._sender = Sender(api, objects, registry, options)
+        self._woken = Event()
+        self._next_look = 0.0
+        self._lock = Lock()  # guards everything below
+        self._unusable: dict[str, Build] = {}
+        self._outcomes: dict[str, reading.Outcome] = {}
+        self._steps: dict[str, str] = {}
+        self._cleared: frozenset[str] = frozenset()
+        self._announced: frozenset[str] = frozenset()
+        self._last: tuple[Build, ...] = ()
+
+    def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:
+        """Why a recipe with these needs cannot be built here, or None."""
+        return refusals.refusal(arch, needs, self._takes_jobs(), self._options.job.image)
+
+    def ensure(self, request: BuildRequest) -> None:
+        """Make sure that the Job of a build exists, whoever created it. A second call with the same name does nothing.
+
+        What cannot be built as it stands is a failed build, as with every builder. Raises ClusterUnavailable,
+        ClusterError (also for somebody else's Job of that name), RegistryUnavailable and RegistryError while a large
+        context is stored, and what reading the repository raises.
+        """
+        with self._lock:
+            if request.name in self._unusable:
+                return
+        found = self._get(request.name)
+        if found is not None:
+            self._adopt(request, found)
+            return
+        try:
+            self._create(request)
+        except (UnusableRequest, OSError) as error:
+            failed = _stillborn(request, error, self._clock.now())
+            with self._lock:
+                self._unusable[request.name] = failed
+
+    def builds(self) -> tuple[Build, ...]:
+        """All builds of this instance, by name: its Jobs, and the failures that outlived theirs.
+
+        Raises ClusterUnavailable, ClusterError.
+        """
+        jobs = [job for job in self._jobs() if not reading.is_discarded(job)]
+        works = self._works()
+        remembered = {(build.name, uid): build for work in works for uid, build in failures.builds(work, "")}
+        pods = self._pods() if any(self._needs_pods(job, remembered) for job in jobs) else {}
+        found = {build.name: build for build in remembered.values()}
+        failed = []
+        for job in jobs:
+            build = self._read(job, pods.get(str(metadata(job)["uid"]), []), remembered)
+            if build is not None:
+                found[build.name] = build
+                if build.phase is Phase.FAILED:
+                    failed.append((job, build))
+        for work in works:
+            self._write(work, failures.added(work, failed))
+        with self._lock:
+            found = self._unusable | found
+            self._last = known = tuple(found[name] for name in sorted(found))
+        self._forget(jobs)
+        self._clear(jobs)
+        return known
+
+    def glance(self) -> tuple[Build, ...]:
+        """What was known when the Jobs were looked at last; while any runs, that is each `poll` at the latest."""
+        with self._lock:
+            return self._last
+
+    def discard(self, names: Collection[str]) -> None:
+        """Nobody wants these builds any more: delete the Jobs that have not ended, mark those that have.
+
+        Raises ClusterUnavailable, ClusterError.
+        """
+        unwanted = frozenset(names)
+        if not unwanted:
+            return
+        with self._lock:
+            self._unusable = {name: b for name, b in self._unusable.items() if name not in unwanted}
+        for job in self._jobs():
+            if metadata(job)["name"] in unwanted and not reading.is_discarded(job):
+                self._give_up(job)
+        for work in self._works():
+            self._write(work, failures.without(work, unwanted))
+
+    def wait(self, seconds: float) -> bool:
+        """Block until some build has ended since the last call, at most `seconds`; say whether one has.
+
+        A cluster that cannot be asked has no news. Those that had ended before the first call count once.
+        """
+        end = time.monotonic() + seconds
+        while True:
+            now = time.monotonic()
+            if self._woken.is_set() or now >= self._next_look:
+                self._woken.clear()
+                self._next_look = now + self._options.poll
+                if self._news():
+                    return True
+            left = min(end, self._next_look) - time.monotonic()
+            if left > 0:
+                self._woken.wait(left)
+            if time.monotonic() >= end:
+                return False
+
+    def wake(self) -> None:
+        """Look at the Jobs now: somebody saw one of them change. Too often is only dear, never wrong."""
+        self._woken.set()
+
+    def close(self) -> None:
+        """Nothing ends: the Jobs belong to the cluster, and are found again."""
+        self._woken.set()
+
+    def _get(self, name: str) -> Json | None:
+        return self._api.get(JOB, name, self._options.namespace)
+
+    def _jobs(self) -> list[Json]:
+        return list(self._api.list(JOB, self._options.namespace, selector(self._options.instance)))
+
+    def _works(self) -> list[Json]:
+        return list(
+            self._api.list(MULTI_ARCH_BUILD, self._options.namespace, selector(self._options.instance))
+        )
+
+    def _pods(self) -> Mapping[str, list[Json]]:
+        return reading.pods_by_job(
+            self._api.list(POD, self._options.namespace, selector(self._options.instance))
+        )
+
+    def _create(self, request: BuildRequest) -> None:
+        work = self._work_of(request)
+        owners = [owner(MULTI_ARCH_BUILD, work)] if work else []
+        sources = self._sender.send(request, owners)
+        controller = [owner(MULTI_ARCH_BUILD, work, controller=True)] if work else []
+        body = manifests.job(request, self._options, sources, controller)
+        try:
+            made = self._api.create(JOB, body, self._options.namespace)
+        except ClusterUnavailable:
+            # Perhaps it was created and only the answer was lost: its name tells.
+            found = self._get(request.name)
+            if found is None:
+                raise
+            self._adopt(request, found)
+            return
+        if made is None:
+            if found := self._get(request.name):
+                self._adopt(request, found)
+        elif work is None:
+            self._sender.hand_over(made)
+
+    def _adopt(self, request: BuildRequest, found: Json) -> None:
+        """Take a Job of that name as the one that is asked for, if it is. One that is on its way out is left to a later
+        call. Raises ClusterError, Conflict."""
+        if "deletionTimestamp" in metadata(found):
+            return
+        problem = adoption.obstacle(request, found, self._options.instance)
+        if problem:
+            raise ClusterError(
+                f"the Job {self._options.namespace}/{request.name} is not ours: {problem}",
+                hint="delete it, or let another namespace or instance name keep the two apart",
+            )
+        patch = adoption.patch(found, self._work_of(request))
+        if patch:
+            self._api.patch(JOB, request.name, patch, self._options.namespace)
+
+    def _work_of(self, request: BuildRequest) -> Json | None:
+        if not request.work:
+            return None
+        return self._api.get(MULTI_ARCH_BUILD, request.work, self._options.namespace)
+
+    def _needs_pods(self, job: Json, remembered: Mapping[tuple[str, str], Build]) -> bool:
+        """Whether only pods can tell how a Job stands."""
+        if not reading.has(job, "Failed"):
+            return True
+        uid = str(metadata(job)["uid"])
+        return uid not in self._outcomes and (str(metadata(job)["name"]), uid) not in remembered
+
+    def _read(self, job: Json, pods: list[Json], remembered: Mapping[tuple[str, str], Build]) -> Build | None:
+        """A Job as a build. The failure of one is told once, by its pod, and then remembered."""
+        name, uid = str(metadata(job)["name"]), str(metadata(job)["uid"])
+        where = f"kubectl -n {self._options.namespace} logs job/{name}"
+        if not reading.has(job, "Failed"):
+            build = reading.build(job, pods, None, where)
+            with self._lock:
+                self._steps[uid] = build.step if build else ""
+            return build
+        known = remembered.get((name, uid))
+        with self._lock:
+            found = self._outcomes.get(uid)
+            step = self._steps.get(uid, "")
+        if found is None and known is not None and known.cause is not None:
+            found = reading.Outcome(known.cause, known.message)
+        if found is None:
+            pod = reading.last_pod(pods)
+            log = self._api.log(self._options.namespace, pod, CONTAINER, _LINES) if pod else ""
+            found = reading.outcome(job, pods, log, step)
+        with self._lock:
+            self._outcomes[uid] = found
+        return reading.build(job, pods, found, where)
+
+    def _write(self, work: Json, patch: Json | None) -> None:
+        """Change a MultiArchBuild's status; who comes second looks again next time."""
+        if patch:
+            name = str(metadata(work)["name"])
+            with suppress(Conflict):
+                self._api.patch(MULTI_ARCH_BUILD, name, patch, self._options.namespace, subresource="status")
+
+    def _give_up(self, job: Json) -> None:
+        about = metadata(job)
+        name = str(about["name"])
+        if reading.is_over(job):
+            mark = {"metadata": {"annotations": {DISCARDED: "true"}}}
+            self._api.patch(JOB, name, mark, self._options.namespace)
+            if reading.has(job, "Complete"):
+                self._sender.undo(job)
+            return
+        self._api.delete(JOB, name, self._options.namespace, uid=str(about["uid"]))
+        self._sender.undo(job)
+
+    def _clear(self, jobs: Collection[Json]) -> None:
+        """Delete the inputs of builds that succeeded. Those of failed ones stay, for people to look at."""
+        done = {str(metadata(job)["uid"]): job for job in jobs if reading.has(job, "Complete")}
+        for uid, job in done.items():
+            if uid not in self._cleared:
+                self._sender.undo(job)
+        self._cleared = frozenset(done)
+
+    def _forget(self, jobs: Collection[Json]) -> None:
+        """Keep in mind only what is still there."""
+        present = {str(metadata(job)["uid"]) for job in jobs}
+        with self._lock:
+            self._outcomes = {uid: found for uid, found in self._outcomes.items() if uid in present}
+            self._steps = {uid: step for uid, step in self._steps.items() if uid in present}
+
+    def _news(self) -> bool:
+        """Whether a build ended that nobody was told of."""
+        try:
+            known = [job for job in self._jobs() if not reading.is_discarded(job)]
+            jobs = [job for job in known if reading.is_over(job)]
+            if len(jobs) < len(known):
+                self.builds()  # for those who glance
+        except ClusterError as error:
+            _LOG.warning("cannot look at the builds: %s", error)
+            return False
+        with self._lock:
+            ended = {str(metadata(job)["uid"]) for job in jobs} | self._unusable.keys()
+            new = ended - self._announced
+            self._announced = frozenset(ended)
+        return bool(new)
+
+
+def _stillborn(request: BuildRequest, error: UnusableRequest | OSError, now: float) -> Build:
+    """A build that failed before there was a Job."""
+    hint = error.hint if isinstance(error, UnusableRequest) else ""
+    return Build(
+        name=request.name,
+        pool=request.pool,
+        arch=request.arch,
+        phase=Phase.FAILED,
+        cause=Cause.DEFINITION if isinstance(error, UnusableRequest) else Cause.INFRASTRUCTURE,
+        message=f"{error} ({hint})" if hint else str(error),
+        started=now,
+        finished=now,
+        annotations=dict(request.annotations),
+    )

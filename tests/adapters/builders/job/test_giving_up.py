@@ -1,0 +1,176 @@
+"""The `job` builder against a cluster in memory: giving builds up, waiting for them, and refusing them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from threading import Thread
+
+import pytest
+
+from reconciler.core.model import Arch, Dialect, Needs
+from reconciler.errors import ClusterUnavailable
+from reconciler.ports import BuildRequest, Phase
+from reconciler.settings import JobSettings
+from tests.adapters.builders.job.support import DIGEST, NAME, Cluster, only
+
+DISCARDED = "reconciler.machineos.dev/discarded"
+
+
+def test_a_discarded_build_that_runs_is_deleted_with_its_inputs(
+    cluster: Cluster, asked: BuildRequest
+) -> None:
+    cluster.work()
+    builder = cluster.builder()
+    builder.ensure(asked)
+    builder.discard(["unknown"])
+    assert cluster.api.names("jobs") == (NAME,)
+    builder.discard([NAME, "unknown"])
+    assert cluster.api.names("jobs") == cluster.api.names("configmaps") == ()
+
+
+@pytest.mark.parametrize("end", ["succeed", "fail"])
+def test_a_discarded_build_that_ended_is_marked_and_may_be_wanted_again(
+    cluster: Cluster, asked: BuildRequest, end: str
+) -> None:
+    cluster.work()
+    builder = cluster.builder()
+    builder.ensure(asked)
+    getattr(cluster, end)(NAME)
+    before = only(cluster)
+    builder.discard([NAME])
+    assert DISCARDED in cluster.api.one("jobs")["metadata"]["annotations"]
+    assert builder.builds() == cluster.builder().builds() == ()
+    builder.ensure(asked)
+    assert DISCARDED not in cluster.api.one("jobs")["metadata"]["annotations"]
+    assert only(cluster) == before
+
+
+def test_a_success_that_nobody_looked_at_leaves_no_inputs(cluster: Cluster, asked: BuildRequest) -> None:
+    cluster.work()
+    cluster.builder().ensure(asked)
+    cluster.succeed(NAME)
+    cluster.builder().discard([NAME])
+    assert cluster.api.names("configmaps") == ()
+
+
+def test_only_the_job_that_was_seen_is_deleted(cluster: Cluster, asked: BuildRequest) -> None:
+    """Between the look and the deletion, somebody puts another in its place."""
+    cluster.work()
+    cluster.builder().ensure(asked)
+
+    def replaced(verb: str, plural: str, name: str) -> None:
+        if (verb, plural) == ("delete", "jobs"):
+            cluster.api.one(plural, name)["metadata"]["uid"] = "another"
+
+    cluster.api.before = replaced
+    cluster.builder().discard([NAME])
+    assert cluster.api.names("jobs") == (NAME,)
+
+
+def test_a_failure_without_its_job_is_forgotten_when_discarded(cluster: Cluster, asked: BuildRequest) -> None:
+    work = cluster.work()
+    cluster.builder().ensure(asked)
+    cluster.fail(NAME)
+    cluster.builder().builds()
+    del cluster.api.objects["jobs", "builds", NAME]
+    cluster.builder().discard([NAME])
+    assert work["status"]["failures"] == []
+    assert cluster.builder().builds() == ()
+
+
+def test_waiting_ends_with_a_build_and_tells_of_each_once(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    assert not builder.wait(0)
+    cluster.succeed(NAME)
+    assert builder.wait(10)
+    assert not builder.wait(0.05)
+
+
+def test_a_discarded_end_is_no_news(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.succeed(NAME)
+    builder.discard([NAME])
+    assert not builder.wait(0.05)
+
+
+def test_nobody_looks_at_the_cluster_more_often_than_asked(cluster: Cluster, asked: BuildRequest) -> None:
+    cluster.options = replace(cluster.options, poll=3600.0)
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.api.asked.clear()
+    for _ in range(20):
+        assert not builder.wait(0)
+    assert [verb for verb, *_ in cluster.api.asked] == ["list"]
+
+
+def test_a_wake_up_makes_it_look_at_once(cluster: Cluster, asked: BuildRequest) -> None:
+    cluster.options = replace(cluster.options, poll=3600.0)
+    builder = cluster.builder()
+    builder.ensure(asked)
+    assert not builder.wait(0)
+    told: list[bool] = []
+    waiting = Thread(target=lambda: told.append(builder.wait(60)))
+    waiting.start()
+    cluster.succeed(NAME)
+    builder.wake()
+    waiting.join(30)
+    assert told == [True]
+
+
+def test_a_cluster_that_is_away_has_no_news(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+
+    def away(*_: str) -> None:
+        raise ClusterUnavailable("away")
+
+    cluster.api.before = away
+    assert not builder.wait(0.05)
+    cluster.api.before = lambda *_: None
+    cluster.succeed(NAME)
+    assert builder.wait(10)
+
+
+def test_closing_ends_no_job(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    builder.close()
+    builder.close()
+    assert only(cluster).phase is Phase.PENDING
+
+
+NEW = Needs(dialect=(Dialect((1, 40), "pools/w/Containerfile", 3, "COPY --parents"),))
+
+
+@pytest.mark.parametrize(
+    ("arch", "image", "said"),
+    [
+        (Arch.ARM64, "quay.io/buildah/stable:v1.43.0", None),
+        (Arch.S390X, "quay.io/buildah/stable:v1.43.0", "no node of s390x can take a build"),
+        (
+            Arch.ARM64,
+            "quay.io/buildah/stable:v1.39.2",
+            "pools/w/Containerfile:3: COPY --parents needs buildah 1.40, not quay.io/buildah/stable:v1.39.2",
+        ),
+        (
+            Arch.ARM64,
+            "quay.io/containers/buildah:v1.27.0@" + DIGEST,
+            "is too old: buildah 1.28 is the oldest",
+        ),
+        (Arch.ARM64, "quay.io/buildah/stable:latest", None),
+        (Arch.ARM64, "registry.redhat.io/rhel9/buildah:9.4-1", None),
+        (Arch.ARM64, "r.example.com:5000/tools/builder:1.2", None),
+    ],
+)
+def test_refusals(cluster: Cluster, arch: Arch, image: str, said: str | None) -> None:
+    cluster.takes_jobs = frozenset({Arch.ARM64})
+    cluster.options = replace(cluster.options, job=JobSettings(image=image))
+    refusal = cluster.builder().refusal(arch, NEW)
+    if said is None:
+        assert refusal is None
+    else:
+        assert refusal is not None
+        assert said in refusal.message
+        assert refusal.hint
