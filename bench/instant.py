@@ -60,6 +60,8 @@ class InstantBuilder:
         with self._changed:
             return tuple(self._builds[name] for name in sorted(self._builds))
 
+    glance = builds
+
     def discard(self, names: Collection[str]) -> None:
         """Forget them."""
         with self._changed:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reconciler.adapters.builders.attempt import LocalOptions
 from reconciler.adapters.builders.local import LocalBuilder
@@ -22,7 +22,7 @@ from reconciler.adapters.git.signatures import GitSignatures
 from reconciler.adapters.registry import HttpRegistry
 from reconciler.cli.local import cache_folder, engine, kept
 from reconciler.errors import Fault, InvalidInput
-from reconciler.ports import Builder, Clock, Objects, OnRequest
+from reconciler.ports import Builder, Clock, Objects, OnRequest, Registry
 from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler
@@ -30,7 +30,18 @@ from reconciler.reconcile.targets import Scope
 from reconciler.reconcile.trust import Checked, Trust
 from reconciler.reconcile.work import BRIEF, Patience
 from reconciler.redaction import Redactor
-from reconciler.settings import Settings, Verification, read_settings
+from reconciler.settings import (
+    BuilderType,
+    ClusterMode,
+    Settings,
+    Vanished,
+    Verification,
+    read_settings,
+)
+
+if TYPE_CHECKING:  # loaded only where a cluster is configured
+    from reconciler.adapters.cluster.observer import ClusterObserver
+    from reconciler.cli.compose_cluster import ClusterParts
 
 _SETTINGS_LIMIT = 1 << 20
 _PASSED_ON = ("PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -46,6 +57,7 @@ class Running:
     repository: Mirror
     builder: Builder
     clock: Clock
+    observer: ClusterObserver | None = None
 
     @property
     def name(self) -> str:
@@ -80,7 +92,8 @@ class Composition:
         settings, folder = load(config), config.parent
         repository = self._mirror(settings, folder)
         registries = self._stack.enter_context(self._registry(settings, folder))
-        builder = LocalBuilder(repository, _options(settings, folder), self._clock)
+        parts = self._cluster(settings, folder)
+        builder = self._builder(settings, folder, parts, repository, registries)
         self._stack.callback(builder.close)
         source, back = settings.source, settings.write_back
         held = wrap(repository)
@@ -91,10 +104,45 @@ class Composition:
             clock=self._clock,
             history=History(held, source.path, engine(), kept=self._stack.enter_context(kept())),
             place=Place(source.revision, back.branch, source.path, settings.instance, back.message),
-            scope=Scope(fallback=settings.architectures),
+            scope=Scope(fallback=settings.architectures, keep=settings.cluster.vanished is Vanished.KEEP),
             trust=_trust(settings, folder, repository, held),
+            cluster=wrap(parts.observer) if parts else None,
+            reporters=tuple(map(wrap, parts.reporters)) if parts else (),
+            staging=settings.builder.job.staging if settings.builder.type is BuilderType.JOB else "",
         )
-        return Running(config, settings, Reconciler(world, patience), repository, builder, self._clock)
+        return Running(
+            config,
+            settings,
+            Reconciler(world, patience),
+            repository,
+            builder,
+            self._clock,
+            parts.observer if parts else None,
+        )
+
+    def _cluster(self, settings: Settings, folder: Path) -> ClusterParts | None:
+        """The cluster that a configuration names; None for none. Raises ClusterError."""
+        if settings.cluster.mode is ClusterMode.NONE:
+            return None
+        from reconciler.cli.compose_cluster import cluster_parts
+
+        return cluster_parts(
+            self._stack, settings, folder, dict(os.environ), self._clock, self._redactor, self._on_request
+        )
+
+    def _builder(
+        self,
+        settings: Settings,
+        folder: Path,
+        parts: ClusterParts | None,
+        objects: Objects,
+        registry: Registry,
+    ) -> Builder:
+        if settings.builder.type is BuilderType.LOCAL or parts is None:
+            return LocalBuilder(objects, _options(settings, folder), self._clock)
+        from reconciler.cli.compose_cluster import job_builder
+
+        return job_builder(parts, settings, dict(os.environ), objects, registry, self._clock)
 
     def _mirror(self, settings: Settings, folder: Path) -> Mirror:
         """The mirror of a URL: one for all who read and write it in the same way."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from reconciler import __version__
 from reconciler.cli.compose import Composition, Running, load, name_of
 from reconciler.daemon.daemon import Daemon
+from reconciler.daemon.inbox import Trigger
 from reconciler.daemon.leash import Leash
 from reconciler.daemon.poller import Poller, Watched
 from reconciler.daemon.report import document
@@ -63,6 +65,8 @@ def _daemon(
         source = running.settings.source
         timing = Timing(source.interval, source.resync, source.deadline)
         watch = Watch(running.name, running.engine, running.builder, running.clock, timing, leash, metrics)
+        if running.observer:
+            running.observer.start(partial(watch.put, Trigger.CLUSTER))
         engines.append(running)
         watches.append((watch, running.builder))
         _, watched = remotes.setdefault(id(running.repository), (running, []))

@@ -6,6 +6,7 @@ Belongs here: spelling and shortening within the limits of Kubernetes and regist
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Final
 
 from reconciler.core.model import Arch
@@ -29,6 +30,14 @@ def build_name(pool: str, arch: Arch, input_digest: str, attempt: int) -> str:
     tail = f"-{arch}-{_hex(input_digest)[:10]}-{attempt}"
     head = shortened(pool.replace(".", "-"), _JOB_NAME_LIMIT - len("build-") - len(tail))
     return f"build-{head}{tail}"
+
+
+def work_name(pool: str, wanted: Mapping[Arch, str]) -> str:
+    """The name of a pool's work: `<pool>-<10 digits>` of the inputs wanted for each architecture. A DNS label, so that
+    it can name an object."""
+    text = "\n".join(f"{arch}={wanted[arch]}" for arch in sorted(wanted))
+    tail = f"-{hashlib.sha256(text.encode()).hexdigest()[:10]}"
+    return shortened(pool.replace(".", "-"), _JOB_NAME_LIMIT - len(tail)) + tail
 
 
 def arch_tag(pool: str, arch: Arch, input_digest: str) -> str:

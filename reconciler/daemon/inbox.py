@@ -29,6 +29,8 @@ class Trigger(StrEnum):
     RESYNC = "resync"
     """It is time to look at the world whole: bases, images, tags."""
     RETRY = "retry"
+    CLUSTER = "cluster"
+    """Nodes or pools are not what they were."""
 
 
 class Inbox:

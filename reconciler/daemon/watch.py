@@ -45,7 +45,7 @@ _LATE: Final = 1.5
 """Of `resync`, after which a pass is made unasked: the timers go by the time of day, and that may jump."""
 _PATIENCE: Final = 5
 """Intervals that are waited at most for what only a person can mend, unless something new is seen before."""
-_QUICK: Final = frozenset({Trigger.POLL, Trigger.BUILD, Trigger.REFRESH})
+_QUICK: Final = frozenset({Trigger.POLL, Trigger.BUILD, Trigger.REFRESH, Trigger.CLUSTER})
 """Triggers that say nothing of what is in the registry."""
 _HINDERED: Final = "hindered"
 """The cause of waits after a pass that went through, and could not do all that it wanted."""
@@ -122,7 +122,7 @@ class Watch:
         """What is known of the repository now."""
         with self._lock:
             report = self._report
-        return report.with_builds(self._builder.builds())
+        return report.with_builds(self._builder.glance())
 
     def put(self, trigger: Trigger) -> None:
         """Something happened that may matter here."""

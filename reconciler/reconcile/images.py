@@ -37,8 +37,11 @@ class Origin:
 class Images:
     """Looks for images of one pass. `warnings` collects what was not believed, for people."""
 
-    def __init__(self, registry: Registry, history: History, seen: Seen | None = None) -> None:
+    def __init__(
+        self, registry: Registry, history: History, seen: Seen | None = None, staging: str = ""
+    ) -> None:
         self._registry = registry
+        self._staging = staging
         self._seen = seen or Seen()
         self._history = history
         self._known: dict[str, Provenance] = {}
@@ -63,13 +66,26 @@ class Images:
         if record:
             yield from self._recorded(pool, record, target.arch, origin, quiet=False)
         if target.input is not None:
-            repository = pool.definition.push.repository
             tag = arch_tag(pool.name, target.arch, target.input)
-            yield from self._look(pool, repository, tag, target.arch, "tag")
+            for repository in self._built_to(pool):
+                yield from self._look(pool, repository, tag, target.arch, "tag")
         for earlier in self._earlier(pool, origin):
             yield from self._recorded(pool, earlier, target.arch, origin, quiet=True)
         if record is None or record.engine != self.engine:
             yield from self._of_other_engines(pool, target.arch)
+
+    def recorded(self, pool: Pool, record: PoolRecord | None, arch: Arch, origin: Origin) -> Image | None:
+        """The image that a record names for an architecture, whatever it was built from; None when it is not believed.
+
+        Raises RegistryUnavailable.
+        """
+        return next(self._recorded(pool, record, arch, origin, quiet=True), None) if record else None
+
+    def _built_to(self, pool: Pool) -> Iterator[str]:
+        """The repositories that builds of a pool push to: what was built before staging was set up counts too."""
+        if self._staging:
+            yield self._staging
+        yield pool.definition.push.repository
 
     def _earlier(self, pool: Pool, origin: Origin) -> Iterator[PoolRecord]:
         seen = set()
@@ -135,13 +151,13 @@ class Images:
 
     def _of_other_engines(self, pool: Pool, arch: Arch) -> Iterator[Image]:
         """Images that another engine tagged, and so under names that this one cannot know."""
-        repository = pool.definition.push.repository
         begin = arch_tag_prefix(pool.name, arch)
-        tags = [tag for tag in self._registry.tags(repository) if tag.startswith(begin)]
-        for tag in tags[:_MOST_TAGS]:
-            for image in self._look(pool, repository, tag, arch, "tag"):
-                if self._known[image.image].engine != self.engine:
-                    yield image
+        for repository in self._built_to(pool):
+            tags = [tag for tag in self._registry.tags(repository) if tag.startswith(begin)]
+            for tag in tags[:_MOST_TAGS]:
+                for image in self._look(pool, repository, tag, arch, "tag"):
+                    if self._known[image.image].engine != self.engine:
+                        yield image
 
     def _doubt(self, pool: Pool, origin: Origin, arch: Arch, problem: str) -> None:
         path = self._history.path(origin.status_path, f"{pool.name}.yaml")

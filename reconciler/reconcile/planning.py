@@ -15,6 +15,7 @@ from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, GitError, ReconcilerError
 from reconciler.ports import Builder, Clock, Registry, Repository
+from reconciler.ports.cluster import Cluster, Observation, Reporter
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Subject
 from reconciler.reconcile.images import Images, Origin
@@ -51,6 +52,20 @@ class World:
     scope: Scope
     trust: Trust | None = None
     seen: Seen = field(default_factory=Seen)
+    cluster: Cluster | None = None
+    reporters: tuple[Reporter, ...] = ()
+    staging: str = ""
+    """Where single images are built to, '' for each pool's own repository."""
+
+
+_STALE = Reason(
+    "architectures",
+    "missing",
+    "the pool has no node of it any more: its image stays as it is, and is built when there is one again",
+)
+_LOST = Reason(
+    "architectures", "removed", "the pool has no node of it any more, and the image that it had is gone"
+)
 
 
 class Planning:
@@ -58,11 +73,12 @@ class Planning:
 
     `head` is the commit planned for, `source` the last one up to it that was not ours, `tip` the one whose status files
     count; `targets` and `chosen` hold each cell's target and, where one is reused, its image. `problems` are what could
-    not be asked; `heads` are the commits that it rests on, by revision.
+    not be asked; `heads` are the commits that it rests on, by revision; `observation` is the cluster.
     """
 
     def __init__(self, world: World, head: str) -> None:
-        """Raises what concerns the repository as a whole: GitUnavailable and its kin, UnverifiedCommit."""
+        """Raises what concerns the repository as a whole: GitUnavailable and its kin, UnverifiedCommit,
+        ClusterUnavailable and its kin."""
         self._world = world
         self.head = head
         self.catalogue = world.history.catalogue(head)
@@ -73,14 +89,16 @@ class Planning:
         self.heads = {world.place.source: head}
         self.tip = self._write_tip()
         self.records = world.history.records(self.tip, self.status_path)
-        self.images = Images(world.registry, world.history, world.seen)
+        self.images = Images(world.registry, world.history, world.seen, world.staging)
+        self.observation = world.cluster.observe() if world.cluster else Observation()
+        self._scope = replace(world.scope, nodes=self.observation.pools)
         self.targets: dict[tuple[str, Arch], Target] = {}
         self.chosen: dict[tuple[str, Arch], Image] = {}
         self.problems: list[ReconcilerError] = []
         self._bases = Bases(world.registry)
         self._reasons = Reasons(world.history)
         self._origin = Origin(self.tip, self.status_path, head)
-        self.wanted = find(world.history, self.catalogue, self.records.pools, world.scope, self._epochs())
+        self.wanted = find(world.history, self.catalogue, self.records.pools, self._scope, self._epochs())
         self.plan = self._plan()
 
     @property
@@ -97,10 +115,11 @@ class Planning:
         return self._world.history.path(self.status_path, f"{pool}.yaml")
 
     def warnings(self) -> tuple[Fault, ...]:
-        """Status files that cannot be read, and records that were not believed."""
+        """Status files that cannot be read, records that were not believed, and what is odd in the cluster."""
         covers = self._world.scope.covers
         broken = [f for name, faults in self.records.broken.items() if covers(name) for f in faults]
-        return tuple(dict.fromkeys((*broken, *self.images.warnings)))
+        cluster = (Fault("cluster", 0, text) for text in self.observation.warnings)
+        return tuple(dict.fromkeys((*broken, *self.images.warnings, *cluster)))
 
     def _write_tip(self) -> str:
         """The commit whose status files count. A write-back branch that is not there yet starts at the head."""
@@ -180,14 +199,20 @@ class Planning:
         known = target.bases is not None
         candidates = self.images.candidates(pool, target, wanted.record, self._origin) if known else ()
         action, image = decide(target, candidates, locked=locked)
-        if image is not None:
-            self.chosen[wanted.name, target.arch] = image
         old, new = self._recorded(wanted, target.arch), Subject(pool, target.inputs)
         reasons = target.obstacles
         if action is Action.REUSE:
             reasons = self._reasons.to_reuse(old, new, (t.arch for t in wanted.targets))
         elif action is Action.BUILD:
             action, reasons = self._to_build(wanted, target, old, new)
+        if action is not Action.REUSE and self._has_vanished(pool, target.arch, action):
+            image = self.images.recorded(pool, wanted.record, target.arch, self._origin)
+            if image:
+                action, reasons = Action.REUSE, (_STALE,)
+            elif target.arch not in (pool.definition.architectures or ()):
+                action, reasons = Action.DROP, (_LOST,)
+        if image is not None:
+            self.chosen[wanted.name, target.arch] = image
         return Cell(
             target.arch,
             action,
@@ -211,6 +236,13 @@ class Planning:
         entry = arch_record(wanted.record, target.arch)
         before = entry.bases if entry else ()
         return Action.BUILD, self._reasons.to_build(old, new, before, target.bases or ())
+
+    def _has_vanished(self, pool: Pool, arch: Arch, action: Action) -> bool:
+        """Whether a pool has no node of an architecture any more, so that its image waits for one; unless somebody asks
+        for it by name, and it can be built elsewhere."""
+        present = self._scope.present(pool.name)
+        named = arch in (pool.definition.architectures or ())
+        return bool(present) and arch not in present and not (named and action is Action.BUILD)
 
     def _recorded(self, wanted: PoolTargets, arch: Arch) -> Subject | None:
         """What the recorded image was built from, read by today's engine."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from reconciler.core.documents import Schedule
 from reconciler.core.model import Arch
-from reconciler.core.plan import Action, Plan
+from reconciler.core.plan import Action, Plan, PoolPlan
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, ReconcilerError
@@ -18,6 +18,7 @@ from reconciler.ports import Registry
 from reconciler.reconcile import state
 from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.planning import Planning, World
+from reconciler.reconcile.reporting import Reporting, report
 from reconciler.reconcile.state import Drift
 from reconciler.reconcile.work import BRIEF, Builds, Known, Patience, Standing, Work
 from reconciler.reconcile.writing import Writing, Written
@@ -76,11 +77,12 @@ class Survey:
     drifts: tuple[Drift, ...]
     warnings: tuple[Fault, ...]
     problems: tuple[ReconcilerError, ...]
+    work: Mapping[tuple[str, Arch], Work] = field(default_factory=dict)
 
     @property
     def images(self) -> tuple[state.Image, ...]:
         """Where each image stands."""
-        return state.images(self.plan, self.records, drifts=self.drifts)
+        return state.images(self.plan, self.records, self.work, self.drifts)
 
 
 class Reconciler:
@@ -88,7 +90,9 @@ class Reconciler:
 
     def __init__(self, world: World, patience: Patience = BRIEF) -> None:
         self._world = world
-        self._builds = Builds(world.builder, world.history, world.clock, patience)
+        self._builds = Builds(world.builder, world.history, world.clock, patience, world.staging)
+        self._reporting = Reporting(world.reporters)
+        self._requested: Mapping[str, str] | None = None
 
     def run_pass(
         self,
@@ -107,6 +111,7 @@ class Reconciler:
         """
         if thorough:
             self._world.seen.forget()
+            self._reporting.forget()
         try:
             planning = self._observe()
             announce(planning.plan)
@@ -123,6 +128,7 @@ class Reconciler:
             self._world.history.settle()
             self._world.seen.settle()
         records = {**planning.records.pools, **{record.pool: record for record in written.records}}
+        self._show(planning, work, known, records)
         heads = dict(planning.heads)
         if written.commit:
             heads[self._world.place.write_branch] = written.commit
@@ -153,26 +159,106 @@ class Reconciler:
                 drifts += drift(self._world.registry, pool, record) if record else ()
             except ReconcilerError as error:
                 problems.append(error)
+        work = self._known_work(planning, problems)
         warnings = planning.warnings()
-        return Survey(planning.plan, planning.records.pools, tuple(drifts), warnings, tuple(problems))
+        return Survey(planning.plan, planning.records.pools, tuple(drifts), warnings, tuple(problems), work)
+
+    def _known_work(
+        self, planning: Planning, problems: list[ReconcilerError]
+    ) -> dict[tuple[str, Arch], Work]:
+        """How the builds stand that the builder knows of."""
+        works: dict[tuple[str, Arch], Work] = {}
+        with Isolated("builder", problems):
+            known = self._builds.known()
+            for planned in planning.plan.pools:
+                for cell in planned.cells:
+                    if cell.action is Action.BUILD:
+                        key = (planned.name, cell.arch)
+                        works[key] = self._builds.stand(planned.name, planning.targets[key], known)
+        return {key: work for key, work in works.items() if work.build}
 
     def _observe(self) -> Planning:
         return Planning(self._world, self._world.repository.fetch(self._world.place.source))
 
     def _apply(self, planning: Planning, known: Known, *, insist: bool) -> dict[tuple[str, Arch], Work]:
         """See to it that everything to be built is being built."""
-        pools = planning.pools()
-        work = {}
+        works: dict[tuple[str, Arch], Work] = {}
+        asked = self._asked(planning)
         for planned in planning.plan.pools:
             for cell in planned.cells:
-                if cell.action is not Action.BUILD:
-                    continue
-                target = planning.targets[planned.name, cell.arch]
-                with Isolated(planned.name, planning.problems):
-                    work[planned.name, cell.arch] = self._builds.ensure(
-                        pools[planned.name], target, planning.source, known, insist=insist
-                    )
-        return work
+                if cell.action is Action.BUILD:
+                    key = (planned.name, cell.arch)
+                    with Isolated(planned.name, planning.problems):
+                        works[key] = self._builds.stand(
+                            planned.name,
+                            planning.targets[key],
+                            known,
+                            insist=insist or planned.name in asked,
+                        )
+            self._begin(planning, planned, works, known)
+        return works
+
+    def _begin(
+        self, planning: Planning, planned: PoolPlan, works: Mapping[tuple[str, Arch], Work], known: Known
+    ) -> None:
+        """Begin the builds of one pool that are due. What shows them is there before they are."""
+        due = [
+            (arch, work)
+            for (pool, arch), work in sorted(works.items())
+            if pool == planned.name and work.attempt
+        ]
+        if not due:
+            return
+        record = self._ours(planning.records.pools.get(planned.name))
+        begun = report(planning, planned, works, known, record)
+        self._reporting.tell([begun], planning.problems)
+        for arch, work in due:
+            with Isolated(planned.name, planning.problems):
+                self._builds.begin(
+                    planning.pools()[planned.name],
+                    planning.targets[planned.name, arch],
+                    planning.source,
+                    work,
+                    begun.work,
+                )
+
+    def _ours(self, record: PoolRecord | None) -> PoolRecord | None:
+        """A record, if it is this instance's to deliver."""
+        return record if record and record.instance == self._world.place.instance else None
+
+    def _asked(self, planning: Planning) -> frozenset[str]:
+        """The pools for which somebody asked on the cluster since the last pass."""
+        before = self._requested
+        self._requested = {
+            name: pool.requested for name, pool in planning.observation.pools.items() if pool.requested
+        }
+        if before is None:  # who asked before we began has been answered by beginning
+            return frozenset()
+        return frozenset(name for name, value in self._requested.items() if before.get(name) != value)
+
+    def _show(
+        self,
+        planning: Planning,
+        works: Mapping[tuple[str, Arch], Work],
+        known: Known,
+        records: Mapping[str, PoolRecord],
+    ) -> None:
+        """Let the cluster see where every pool stands."""
+        cluster, pools = self._world.cluster, planning.plan.pools
+        if cluster is None:
+            return
+        with Isolated("cluster", planning.problems):
+            cluster.record(planning.observation)
+        self._reporting.tell(
+            (
+                report(planning, planned, works, known, self._ours(records.get(planned.name)))
+                for planned in pools
+                if planned.cells
+            ),
+            planning.problems,
+        )
+        if planning.catalogue.clean:
+            self._reporting.keep_only((planned.name for planned in pools), planning.problems)
 
 
 def drift(registry: Registry, pool: Pool, record: PoolRecord) -> Iterator[Drift]:

@@ -23,6 +23,8 @@ class State(StrEnum):
     """Where one image stands."""
 
     CURRENT = "current"
+    STALE = "stale"
+    """The pool has no node of the architecture any more; the image that it had stays."""
     TO_BUILD = "to build"
     QUEUED = "queued"
     BUILDING = "building"
@@ -96,7 +98,10 @@ def _state(cell: Cell, recorded: str, work: Work | None) -> State:
             return State.TO_DROP
         case Action.BUILD:
             return of_build(work.build, work.standing) if work else State.TO_BUILD
-    return State.CURRENT if recorded and recorded == cell.image else State.TO_PUBLISH
+    if not recorded or recorded != cell.image:
+        return State.TO_PUBLISH
+    stale = any(reason.ingredient == "architectures" for reason in cell.reasons)
+    return State.STALE if stale else State.CURRENT
 
 
 def _why(state: State, cell: Cell, build: Build | None) -> str:

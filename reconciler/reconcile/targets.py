@@ -18,6 +18,7 @@ from reconciler.core.plan import Reason, Target
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Fault, Interrupted, InvalidInput, ReconcilerError
+from reconciler.ports.cluster import PoolNodes
 from reconciler.reconcile.history import History
 from reconciler.reconcile.isolation import defect
 
@@ -47,11 +48,22 @@ class PoolTargets:
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Which part of a commit is looked at: `architectures` overrides all definitions; `fallback` is used where
-    nothing in Git names any; no `pools` means all."""
+    nothing else names any; no `pools` means all. `nodes` is what a cluster says of its pools; with `keep` an
+    architecture whose last node is gone is still the pool's."""
 
     architectures: tuple[Arch, ...] = ()
     fallback: tuple[Arch, ...] = ()
     pools: frozenset[str] = field(default_factory=frozenset)
+    nodes: Mapping[str, PoolNodes] = field(default_factory=dict)
+    keep: bool = True
+
+    def present(self, pool: str) -> tuple[Arch, ...]:
+        """The architectures of a pool's nodes; empty when it has none, or when no cluster tells."""
+        return self.nodes[pool].architectures if pool in self.nodes else ()
+
+    def suspends(self, pool: str) -> bool:
+        """Whether the cluster's pool is marked as suspended."""
+        return pool in self.nodes and self.nodes[pool].suspended
 
     def covers(self, pool: str) -> bool:
         """Whether a pool is looked at."""
@@ -115,11 +127,16 @@ def find(
 def architectures(
     pool: Pool | None, record: PoolRecord | None, catalogue: Catalogue, scope: Scope
 ) -> tuple[Arch, ...]:
-    """The architectures of a pool, in the enum's order: the override, else the definition's own, else the
-    repository's, else the daemon's, else those recorded. Empty when nobody says."""
+    """The architectures of a pool, in the enum's order: the override, else the definition's own, else those of its
+    nodes, else the repository's, else the daemon's, else those recorded. Empty when nobody says."""
     recorded = tuple(entry.arch for entry in record.architectures) if record else ()
     own = pool.definition.architectures if pool else None
-    chosen = scope.architectures or own or catalogue.config.architectures or scope.fallback or recorded
+    present = scope.present(pool.name) if pool else ()
+    if present and scope.keep:
+        present += recorded
+    chosen = (
+        scope.architectures or own or present or catalogue.config.architectures or scope.fallback or recorded
+    )
     return tuple(arch for arch in Arch if arch in chosen)
 
 
@@ -132,8 +149,9 @@ def _targets(
     epoch: str,
 ) -> PoolTargets:
     place = pool.definition.path, pool.definition.line
-    if pool.definition.suspended:
-        notice = Fault(*place, f"pool {pool.name} is suspended: nothing is built or published for it")
+    if pool.definition.suspended or scope.suspends(pool.name):
+        where = "" if pool.definition.suspended else " by its MachineConfigPool"
+        notice = Fault(*place, f"pool {pool.name} is suspended{where}: nothing is built or published for it")
         return PoolTargets(pool.name, place[0], pool, record, (), warnings=(notice,))
     wanted = architectures(pool, record, catalogue, scope)
     if not wanted:

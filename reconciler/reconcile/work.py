@@ -6,7 +6,7 @@ Belongs here: attempts, names, retry. Does not belong here: how a builder builds
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -60,11 +60,12 @@ class Standing(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Work:
     """The standing of one cell's build. `build` is the latest attempt that is known; `until` is when the next one
-    begins, for one that waits for it."""
+    begins, for one that waits for it. `attempt` is to be begun now; 0 for none."""
 
     standing: Standing
     build: Build | None = None
     until: float = 0.0
+    attempt: int = 0
 
 
 Known = Mapping[tuple[str, Arch], list[Build]]
@@ -73,8 +74,16 @@ Known = Mapping[tuple[str, Arch], list[Build]]
 class Builds:
     """Asks a builder for what a plan needs, and tells what nobody needs any more."""
 
-    def __init__(self, builder: Builder, history: History, clock: Clock, patience: Patience = BRIEF) -> None:
+    def __init__(
+        self,
+        builder: Builder,
+        history: History,
+        clock: Clock,
+        patience: Patience = BRIEF,
+        staging: str = "",
+    ) -> None:
         self._builder = builder
+        self._staging = staging
         self._history = history
         self._clock = clock
         self._patience = patience
@@ -86,15 +95,21 @@ class Builds:
             found.setdefault((build.pool, build.arch), []).append(build)
         return found
 
-    def ensure(self, pool: Pool, target: Target, commit: str, known: Known, *, insist: bool = False) -> Work:
-        """See to it that the image of a target is being built, and say how that stands.
+    def begin(self, pool: Pool, target: Target, commit: str, work: Work, name: str = "") -> None:
+        """Have the attempt begun that is due, if one is, as part of the pool's work of that name."""
+        if work.attempt:
+            asked = request(self._history, pool, target, commit, work.attempt, self._staging)
+            self._builder.ensure(replace(asked, work=name))
+
+    def stand(self, pool: str, target: Target, known: Known, *, insist: bool = False) -> Work:
+        """How building the image of a target stands, and whether an attempt is to be begun.
 
         A failure of the definition is final for these inputs; one of the infrastructure is tried again, with a
         growing delay. A build that ended well and left no image is one of the infrastructure. With `insist` somebody
         asks for another attempt now, whatever the last one failed of.
         """
         assert target.input is not None
-        builds = known.get((pool.name, target.arch), ())
+        builds = known.get((pool, target.arch), ())
         under_way = next((b for b in builds if not b.ended and self._is_other_engines(b, target)), None)
         if under_way:
             return Work(Standing.BUILDING, under_way)
@@ -110,8 +125,7 @@ class Builds:
             # A clock that was set back since must not make the wait longer.
             if 0 <= self._clock.now() - last.finished < delay:
                 return Work(Standing.WAITING, last, last.finished + delay)
-        self._builder.ensure(request(self._history, pool, target, commit, attempts + 1))
-        return Work(Standing.BUILDING)
+        return Work(Standing.BUILDING, attempt=attempts + 1)
 
     def unwanted(
         self,
@@ -180,8 +194,13 @@ def _is_followed(build: Build, builds: Iterable[Build], target: Target | None) -
     return 0 < own < max(attempt_of(other, target.input) for other in builds)
 
 
-def request(history: History, pool: Pool, target: Target, commit: str, attempt: int) -> BuildRequest:
-    """Everything a builder needs for one target: a function of its inputs, but for the commit that is recorded."""
+def request(
+    history: History, pool: Pool, target: Target, commit: str, attempt: int, staging: str = ""
+) -> BuildRequest:
+    """Everything a builder needs for one target: a function of its inputs, but for the commit that is recorded.
+
+    The image goes to the repository `staging`, '' for the pool's own.
+    """
     assert target.inputs is not None
     assert target.bases is not None
     assert target.input is not None
@@ -204,7 +223,7 @@ def request(history: History, pool: Pool, target: Target, commit: str, attempt: 
         ignorefile=pool.ignore_file(target.arch, blobs)[1] if recipe.binds_context else "",
         context=recipe.context,
         bases=target.bases,
-        image=f"{pool.definition.push.repository}:{arch_tag(pool.name, target.arch, target.input)}",
+        image=f"{staging or pool.definition.push.repository}:{arch_tag(pool.name, target.arch, target.input)}",
         annotations=provenance.annotations(),
         push_secret=pool.definition.push_secret,
         pull_secret=pool.definition.pull_secret,

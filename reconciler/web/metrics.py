@@ -39,6 +39,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PASS_OUTCOMES: Final = frozenset({"settled", "working", "failed", "unverified"})
 BUILD_OUTCOMES: Final = frozenset({"succeeded", *Cause})
 """One that failed counts by what caused it."""
+KUBERNETES_VERBS: Final = frozenset({"get", "list", "watch", "create", "patch", "delete", "log"})
 IMAGE_STATES: Final = frozenset(state.replace(" ", "_") for state in State)
 """As `reconciler status` names them, with `_` for a space."""
 GIT_OPERATIONS: Final = frozenset({"ls-remote", "fetch", "push"})
@@ -86,6 +87,12 @@ class Metrics:
             "reconciler_registry_requests",
             "Requests to container registries that have ended, by HTTP status.",
             "method",
+            "code",
+        )
+        self._kubernetes = self._counter(
+            "reconciler_kubernetes_requests",
+            "Requests to the Kubernetes API server that have ended, by HTTP status.",
+            "verb",
             "code",
         )
         self._webhooks = self._counter(
@@ -148,6 +155,9 @@ class Metrics:
         elif request.system == "registry":
             code = outcome if _STATUS.fullmatch(outcome) else _of(outcome, _PLAIN_OUTCOMES)
             self._registries.labels(_of(operation, HTTP_METHODS), code).inc()
+        elif request.system == "kubernetes":
+            code = outcome if _STATUS.fullmatch(outcome) else _of(outcome, _PLAIN_OUTCOMES)
+            self._kubernetes.labels(_of(operation.partition(" ")[0], KUBERNETES_VERBS), code).inc()
 
     def passed(self, repository: str, seconds: float, outcome: str) -> None:
         """A pass has ended, with one of PASS_OUTCOMES."""

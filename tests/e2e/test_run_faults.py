@@ -28,7 +28,7 @@ from tests.e2e.promises import Promises
 from tests.e2e.test_once import builds
 from tests.e2e.test_run import NEVER, configure, reconciled
 from tests.servers.daemon import DaemonProcess, wait_for
-from tests.servers.faults import HALF_OPEN, RESET, Answer, Refuse
+from tests.servers.faults import HALF_OPEN, RESET, Answer, Fault, Refuse
 from tests.servers.proxy import FaultProxy
 from tests.servers.registry import docker_registry
 from tests.servers.stage import Stage
@@ -101,7 +101,7 @@ def test_servers_that_fail_are_waited_for_and_found_again(front: Front) -> None:
     configure(stage, "interval: 1s, resync: 5s, deadline: 20s")
     with DaemonProcess(stage) as daemon:
         daemon.wait_for_event("committed")
-        answers = Refuse(), Answer(503), RESET
+        answers: tuple[Fault | Answer, ...] = (Refuse(), Answer(503), RESET)
         # A registry that says nothing is left after minutes only: `tests/adapters/registry` has the patience.
         servers = (
             ("git", front.git, "", (*answers, HALF_OPEN)),

@@ -22,6 +22,8 @@ from reconciler.reconcile.state import Image, State
 _IN_DAEMON = {state.value: state for state in (State.QUEUED, State.BUILDING, State.RETRYING, State.FAILED)}
 """What only the daemon that builds knows of an image that is to be built."""
 
+_GOOD = (State.CURRENT, State.STALE)
+
 
 @click.command(
     epilog="""\b
@@ -58,8 +60,11 @@ def status(ctx: click.Context, config: Path, form: str) -> None:
         for problem in survey.problems:
             output.error(problem)
         _tell_of(daemon, output)
+        for image in images:
+            if image.build and image.build.cause:
+                output.note(f"{image.pool} {image.arch}: log of the failed build: {image.build.log}")
     bad = survey.drifts or survey.problems or survey.plan.errors
-    ctx.exit(1 if bad or any(image.state is not State.CURRENT for image in images) else 0)
+    ctx.exit(1 if bad or any(image.state not in _GOOD for image in images) else 0)
 
 
 def _part(document: Mapping[str, Any], name: str) -> dict[str, Any] | None:
@@ -76,7 +81,12 @@ def _with_daemon(images: Sequence[Image], daemon: Mapping[str, Any] | None) -> I
     builds = {(one["pool"], one["arch"]): one for one in daemon["builds"]} if daemon else {}
     for image in images:
         said = known.get((image.pool, image.arch.value))
-        if image.state is not State.TO_BUILD or said is None or said["state"] not in _IN_DAEMON:
+        if (
+            image.state is not State.TO_BUILD
+            or image.build
+            or said is None
+            or said["state"] not in _IN_DAEMON
+        ):
             yield image
             continue
         state, build = _IN_DAEMON[said["state"]], builds.get((image.pool, image.arch.value))

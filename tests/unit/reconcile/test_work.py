@@ -35,7 +35,13 @@ class Bench:
 
     def ensure(self, *, insist: bool = False) -> Work:
         """Ask once."""
-        return self.builds.ensure(self.pool, self.target, self.commit, self.builds.known(), insist=insist)
+        return self.ensured(self.target, insist=insist)
+
+    def ensured(self, target: Target, *, insist: bool = False) -> Work:
+        """The same for another target of the pool."""
+        work = self.builds.stand(self.pool.name, target, self.builds.known(), insist=insist)
+        self.builds.begin(self.pool, target, self.commit, work)
+        return work
 
     def end(self, cause: Cause | None) -> None:
         """End the latest attempt."""
@@ -78,10 +84,7 @@ def test_other_inputs_are_another_build(bench: Bench) -> None:
     bench.end(Cause.DEFINITION)
     assert bench.target.inputs
     other = Target("worker", Arch.ARM64, Inputs.of(bench.target.inputs.analysis, "n=1"), (BASE,))
-    assert (
-        bench.builds.ensure(bench.pool, other, bench.commit, bench.builds.known()).standing
-        is Standing.BUILDING
-    )
+    assert bench.ensured(other).standing is Standing.BUILDING
 
 
 def test_a_failure_of_the_infrastructure_backs_off_and_is_given_up_in_the_end(bench: Bench) -> None:

@@ -49,6 +49,7 @@ def exercised() -> Metrics:
     metrics = Metrics(["east", "west"])
     metrics.request(Request("git", "ls-remote", "ok"))
     metrics.request(Request("registry", "PUT", "201"))
+    metrics.request(Request("kubernetes", "list nodes", "200"))
     metrics.passed("east", 0.2, "settled")
     metrics.polled("east")
     metrics.succeeded("east", 1_700_000_000.5)
@@ -63,6 +64,7 @@ EXPECTED = {
     "reconciler_build_info": ("gauge", {"version"}),
     "reconciler_git_requests": ("counter", {"operation", "outcome"}),
     "reconciler_registry_requests": ("counter", {"method", "code"}),
+    "reconciler_kubernetes_requests": ("counter", {"verb", "code"}),
     "reconciler_webhooks": ("counter", {"type", "outcome"}),
     "reconciler_reconcile_duration_seconds": ("histogram", {"repository", "outcome"}),
     "reconciler_polls": ("counter", {"repository"}),
@@ -100,6 +102,9 @@ def test_what_is_counted() -> None:
     metrics = exercised()
     assert value(metrics, "reconciler_git_requests_total", operation="ls-remote", outcome="ok") == 1
     assert value(metrics, "reconciler_registry_requests_total", method="PUT", code="201") == 1
+    metrics.request(Request("kubernetes", "steal secrets", "200"))
+    assert value(metrics, "reconciler_kubernetes_requests_total", verb="list", code="200") == 1
+    assert value(metrics, "reconciler_kubernetes_requests_total", verb="other", code="200") == 1
     assert value(metrics, "reconciler_webhooks_total", type="github", outcome="accepted") == 1
     assert value(metrics, "reconciler_polls_total", repository="east") == 1
     assert value(metrics, "reconciler_last_success_timestamp_seconds", repository="east") == 1_700_000_000.5

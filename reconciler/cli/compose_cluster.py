@@ -1,0 +1,85 @@
+"""The composition of what needs a cluster: its observer, builds as Jobs, and where pools are shown.
+
+Belongs here: which adapter gets which settings. Does not belong here: anything that runs without a cluster: this module
+is imported only where one is configured, since the client takes its time to load.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from reconciler.adapters.builders.job import JobBuilder, JobOptions, MultiArchBuilds
+from reconciler.adapters.cluster.api import KubernetesApi
+from reconciler.adapters.cluster.connect import connect
+from reconciler.adapters.cluster.observer import ClusterObserver
+from reconciler.adapters.delivery.pool_annotation import PoolAnnotations
+from reconciler.ports import Clock, Objects, OnRequest, Registry
+from reconciler.ports.cluster import Reporter
+from reconciler.redaction import Redactor
+from reconciler.settings import BuilderType, Delivery, Settings
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_POLL = 5.0
+"""Seconds between two looks at the Jobs: builds take minutes, and a list is cheap."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterParts:
+    """A cluster that was connected to, and what is told to it."""
+
+    api: KubernetesApi
+    observer: ClusterObserver
+    namespace: str
+    reporters: tuple[Reporter, ...]
+
+
+def cluster_parts(
+    stack: ExitStack,
+    settings: Settings,
+    folder: Path,
+    environ: dict[str, str],
+    clock: Clock,
+    redactor: Redactor,
+    on_request: OnRequest,
+) -> ClusterParts:
+    """Connect to the cluster of a configuration in `folder`. Raises ClusterError when nothing says which namespace is
+    ours, or who we are."""
+    wanted = settings.cluster
+    if wanted.kubeconfig:
+        wanted = replace(wanted, kubeconfig=str(folder.absolute() / wanted.kubeconfig))
+    connection = connect(wanted, environ, redactor)
+    stack.callback(connection.close)
+    api = KubernetesApi(connection, clock, redactor, on_request=on_request)
+    namespace = connection.namespace
+    observer = ClusterObserver(api, namespace, clock, settings.builder.job)
+    stack.callback(observer.close)
+    reporters: list[Reporter] = []
+    if settings.builder.type is BuilderType.JOB:
+        reporters.append(MultiArchBuilds(api, clock, namespace, settings.instance))
+    if Delivery.POOL_ANNOTATION in settings.deliver:
+        reporters.append(PoolAnnotations(api))
+    return ClusterParts(api, observer, namespace, tuple(reporters))
+
+
+def job_builder(
+    parts: ClusterParts,
+    settings: Settings,
+    environ: dict[str, str],
+    objects: Objects,
+    registry: Registry,
+    clock: Clock,
+) -> JobBuilder:
+    """Builds as Jobs of a cluster."""
+    options = JobOptions(
+        parts.namespace,
+        settings.instance,
+        settings.builder.job,
+        settings.builder.timeout,
+        settings.builder.storage_driver,
+        frozenset(settings.registry.insecure),
+        {name: environ[name] for name in _PROXIES if name in environ},
+        _POLL,
+    )
+    return JobBuilder(parts.api, objects, registry, clock, options, parts.observer.takes_jobs)
