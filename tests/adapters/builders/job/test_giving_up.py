@@ -102,7 +102,9 @@ def test_nobody_looks_at_the_cluster_more_often_than_asked(cluster: Cluster, ask
     cluster.api.asked.clear()
     for _ in range(20):
         assert not builder.wait(0)
-    assert [verb for verb, *_ in cluster.api.asked] == ["list"]
+    # Which Jobs have ended; and, as one has not, how it stands: Jobs, MultiArchBuilds and pods.
+    assert [verb for verb, *_ in cluster.api.asked] == ["list"] * 4
+    assert [build.name for build in builder.glance()] == [NAME]
 
 
 def test_a_wake_up_makes_it_look_at_once(cluster: Cluster, asked: BuildRequest) -> None:
