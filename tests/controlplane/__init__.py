@@ -11,7 +11,7 @@ What there is:
 
 - `plane`: one ControlPlane per session. `namespace`: a new namespace per test, deleted after it, where pods can be made
   at once. `nodes`: one node per architecture, for this test. `upstream_crds`: the upstream CRDs are installed. Project
-  CRDs (`deploy/crds`) always are.
+  CRDs (`deploy/base/crds`) always are.
 - `plane.api`: JSON client of the admin; `get, list, create, put, patch, delete` on paths, `apply` of YAML. What the
   server refuses is an ApiError with `status` and `reason`. `plane.api_for(service_account, namespace)`: another's.
 - `plane.kubeconfig()` and `plane.kubeconfig_for(service_account, namespace)`: files, self-contained, with a bearer

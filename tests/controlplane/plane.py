@@ -37,7 +37,7 @@ from tests.servers.registry import self_signed
 
 PROJECT: Final = Path(__file__).parents[2]
 UPSTREAM_CRDS: Final = PROJECT.parent / "shared" / "upstream-crds"
-OUR_CRDS: Final = PROJECT / "deploy" / "crds"
+OUR_CRDS: Final = PROJECT / "deploy" / "base" / "crds"
 ADMIN: Final = "admin"
 _GROUPS: Final = {
     ADMIN: "system:masters",

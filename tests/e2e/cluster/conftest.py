@@ -111,7 +111,7 @@ def site(
         folder.mkdir(exist_ok=True)
         (folder / "tuning.conf").write_text(f"# {arch}\n")
     stage.create_repository(definitions)
-    plane.apply((DEPLOY / "rbac.yaml").read_text().replace(NAME, namespace))
+    plane.apply((DEPLOY / "base/rbac.yaml").read_text().replace(NAME, namespace))
     empty = base64.b64encode(json.dumps({"auths": {}}).encode()).decode()
     plane.api.create(
         f"/api/v1/namespaces/{namespace}/secrets",
