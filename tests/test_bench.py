@@ -100,6 +100,16 @@ def test_planning_is_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.tools
+def test_a_daemon_is_soaked(tmp_path: Path) -> None:
+    result = bench("soak", tmp_path, "--passes", "8", "--pools", "3")
+    check_documented(result)
+    assert sum(result["passes"].values()) >= 8
+    assert result["built"] >= 3
+    assert result["built_twice"] == 0
+    assert all(result["held"].values())
+
+
+@pytest.mark.tools
 def test_builds_are_counted_and_judged(tmp_path: Path) -> None:
     result = bench("builds", tmp_path, "--steps", "2", "--arch", "amd64")
     check_documented(result)
