@@ -49,8 +49,10 @@ def once(ctx: click.Context, config: Path) -> None:
     """
     output = Output()
     with compose.reconciler(config) as running, Progress(output) as progress:
+        before = {build.name for build in running.builder.builds() if build.ended}
         result = _until_settled(running, output, progress)
-        built = {(b.pool, b.arch) for b in running.builder.builds() if b.phase is Phase.SUCCEEDED}
+        new = (build for build in running.builder.builds() if build.name not in before)
+        built = {(build.pool, build.arch) for build in new if build.phase is Phase.SUCCEEDED}
     _report(output, result, built)
     ctx.exit(0 if result.sound else 1)
 

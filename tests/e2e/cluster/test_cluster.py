@@ -145,3 +145,21 @@ def test_a_failure_reaches_people(site: Site) -> None:
         at_rest(daemon)
         assert site.annotations["build-state"] == "Succeeded"
         assert daemon.stop() == 0
+
+
+def test_images_are_built_to_staging_and_published_where_the_pool_says(site: Site) -> None:
+    stage = site.stage
+    for arch in (Arch.ARM64, Arch.PPC64LE, Arch.S390X):
+        site.leave(arch)
+    site.configure(job=f", staging: {stage.host}/staging/os")
+    said = stage.once()
+    assert said.status == 0, said
+    assert "1 built, 0 reused" in said.out
+    record = stage.record("worker")
+    assert record.architectures[0].image.startswith(f"{stage.host}/os/worker@sha256:")
+    pushed = stage.pushed_images()
+    assert [tag for tag in pushed if tag.startswith("worker-amd64-")], "a build pushes there"
+    assert site.jobs[0].startswith("build-worker-amd64-")
+    again = stage.once()
+    assert (again.status, len(site.jobs)) == (0, 1)
+    assert "0 built, 1 reused" in again.out
