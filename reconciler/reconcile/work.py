@@ -16,7 +16,7 @@ from reconciler.core.names import arch_tag, build_name
 from reconciler.core.plan import Action, Cell, Plan, Target
 from reconciler.core.pool import Pool
 from reconciler.errors import ReconcilerError
-from reconciler.ports import Build, Builder, BuildRequest, Cause, Clock
+from reconciler.ports import Build, Builder, BuildRequest, Cause, Clock, Phase
 from reconciler.reconcile.history import History
 from reconciler.reconcile.isolation import Isolated
 
@@ -162,7 +162,9 @@ class Builds:
             return False
         if cell.action is Action.BLOCKED:  # perhaps before it had a target
             return True
-        if cell.action is not Action.BUILD or target is None:
+        # Where the image is there, a build of the same inputs may be the one that made it, a moment before its end.
+        ending = cell.action is Action.REUSE and build.phase is Phase.RUNNING
+        if target is None or not (cell.action is Action.BUILD or ending):
             return False
         found = provenance({"annotations": dict(build.annotations)})
         if found is not None and found.engine == self._history.engine.version:
