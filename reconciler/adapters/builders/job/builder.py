@@ -1,10 +1,10 @@
-"""Builds images as Jobs of a cluster: the `job` builder.
+"""Builds images in a cluster, each as an object there; as Jobs: the `job` builder.
 
-Belongs here: making sure that Jobs exist, finding out how they stand, and giving them up.
-Does not belong here: what a Job looks like (`manifests`), how its inputs travel (`parcel`), what it says (`reading`).
+Belongs here: making sure that builds exist, finding out how they stand, and giving them up.
+Does not belong here: what their objects look like and say (`form`), or how their inputs travel (`parcel`).
 
-Nothing is kept here that a restart may not lose. A Job's name is the compare-and-swap: whoever creates it second adopts
-it. A mark or a record on the cluster's objects outlives us.
+Nothing is kept here that a restart may not lose. An object's name is the compare-and-swap: whoever creates it second
+adopts it. A mark or a record on the cluster's objects outlives us.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from contextlib import suppress
 from threading import Event, Lock
 from typing import Final
 
-from reconciler.adapters.builders.job import adoption, failures, manifests, reading, refusals
+from reconciler.adapters.builders.job import adoption, failures, pods, reading, refusals
+from reconciler.adapters.builders.job.form import JOBS, Form, Unready
 from reconciler.adapters.builders.job.names import (
-    CONTAINER,
     DISCARDED,
-    JOB,
     MULTI_ARCH_BUILD,
     POD,
+    items,
     metadata,
     owner,
     selector,
 )
 from reconciler.adapters.builders.job.options import JobOptions
 from reconciler.adapters.builders.job.parcel import Sender
+from reconciler.adapters.builders.job.pods import Outcome, Pods
 from reconciler.adapters.builders.script import UnusableRequest
 from reconciler.core.model import Arch, Needs
 from reconciler.errors import ClusterError, ClusterUnavailable, Conflict
@@ -41,8 +42,9 @@ _LINES: Final = 200
 
 
 class JobBuilder:
-    """The `Builder` that runs each build as a Kubernetes Job on a node of its architecture. Safe to share between
-    threads. Its Jobs belong to the cluster: they go on when it is closed, and another one finds them.
+    """The `Builder` that runs each build as an object of a cluster on a node of its architecture: as a Kubernetes Job,
+    or in another `form`. Safe to share between threads. These objects belong to the cluster: they go on when it is
+    closed, and another one finds them.
     """
 
     def __init__(
@@ -53,17 +55,19 @@ class JobBuilder:
         clock: Clock,
         options: JobOptions,
         takes_jobs: Callable[[], frozenset[Arch]],
+        form: Form = JOBS,
     ) -> None:
         self._api = api
         self._clock = clock
         self._options = options
         self._takes_jobs = takes_jobs
-        self._sender = Sender(api, objects, registry, options)
+        self._form = form
+        self._sender = Sender(api, objects, registry, options, form.files)
         self._woken = Event()
         self._next_look = 0.0
         self._lock = Lock()  # guards everything below
         self._unusable: dict[str, Build] = {}
-        self._outcomes: dict[str, reading.Outcome] = {}
+        self._outcomes: dict[str, Outcome] = {}
         self._steps: dict[str, str] = {}
         self._cleared: frozenset[str] = frozenset()
         self._announced: frozenset[str] = frozenset()
@@ -74,10 +78,10 @@ class JobBuilder:
         return refusals.refusal(arch, needs, self._takes_jobs(), self._options.job.image)
 
     def ensure(self, request: BuildRequest) -> None:
-        """Make sure that the Job of a build exists, whoever created it. A second call with the same name does nothing.
+        """Make sure that a build exists, whoever created it. A second call with the same name does nothing.
 
         What cannot be built as it stands is a failed build, as with every builder. Raises ClusterUnavailable,
-        ClusterError (also for somebody else's Job of that name), RegistryUnavailable and RegistryError while a large
+        ClusterError (also for somebody else's object of that name), RegistryUnavailable and RegistryError while a large
         context is stored, and what reading the repository raises.
         """
         with self._lock:
@@ -89,24 +93,25 @@ class JobBuilder:
             return
         try:
             self._create(request)
-        except (UnusableRequest, OSError) as error:
+        except (UnusableRequest, Unready, OSError) as error:
             failed = _stillborn(request, error, self._clock.now())
             with self._lock:
                 self._unusable[request.name] = failed
 
     def builds(self) -> tuple[Build, ...]:
-        """All builds of this instance, by name: its Jobs, and the failures that outlived theirs.
+        """All builds of this instance, by name: its objects, and the failures that outlived theirs.
 
         Raises ClusterUnavailable, ClusterError.
         """
         jobs = [job for job in self._jobs() if not reading.is_discarded(job)]
         works = self._works()
         remembered = {(build.name, uid): build for work in works for uid, build in failures.builds(work, "")}
-        pods = self._pods() if any(self._needs_pods(job, remembered) for job in jobs) else {}
+        owned = self._pods() if any(self._needs_pods(job, remembered) for job in jobs) else {}
         found = {build.name: build for build in remembered.values()}
         failed = []
         for job in jobs:
-            build = self._read(job, pods.get(str(metadata(job)["uid"]), []), remembered)
+            mine = Pods(owned.get(str(metadata(job)["uid"]), []), self._form.container)
+            build = self._read(job, mine, remembered)
             if build is not None:
                 found[build.name] = build
                 if build.phase is Phase.FAILED:
@@ -116,6 +121,7 @@ class JobBuilder:
         with self._lock:
             found = self._unusable | found
             self._last = known = tuple(found[name] for name in sorted(found))
+        self._tidy(jobs, remembered)
         self._forget(jobs)
         self._clear(jobs)
         return known
@@ -169,10 +175,12 @@ class JobBuilder:
         self._woken.set()
 
     def _get(self, name: str) -> Json | None:
-        return self._api.get(JOB, name, self._options.namespace)
+        return self._api.get(self._form.kind, name, self._options.namespace)
 
     def _jobs(self) -> list[Json]:
-        return list(self._api.list(JOB, self._options.namespace, selector(self._options.instance)))
+        return list(
+            self._api.list(self._form.kind, self._options.namespace, selector(self._options.instance))
+        )
 
     def _works(self) -> list[Json]:
         return list(
@@ -180,18 +188,17 @@ class JobBuilder:
         )
 
     def _pods(self) -> Mapping[str, list[Json]]:
-        return reading.pods_by_job(
-            self._api.list(POD, self._options.namespace, selector(self._options.instance))
-        )
+        return pods.by_owner(self._api.list(POD, self._options.namespace, self._form.pods(self._options)))
 
     def _create(self, request: BuildRequest) -> None:
+        present = self._form.look(self._api, self._options, request)
         work = self._work_of(request)
         owners = [owner(MULTI_ARCH_BUILD, work)] if work else []
         sources = self._sender.send(request, owners)
         controller = [owner(MULTI_ARCH_BUILD, work, controller=True)] if work else []
-        body = manifests.job(request, self._options, sources, controller)
+        body = self._form.body(request, self._options, sources, controller, present)
         try:
-            made = self._api.create(JOB, body, self._options.namespace)
+            made = self._api.create(self._form.kind, body, self._options.namespace)
         except ClusterUnavailable:
             # Perhaps it was created and only the answer was lost: its name tells.
             found = self._get(request.name)
@@ -203,22 +210,22 @@ class JobBuilder:
             if found := self._get(request.name):
                 self._adopt(request, found)
         elif work is None:
-            self._sender.hand_over(made)
+            self._sender.hand_over(self._form.config_maps(made), owner(self._form.kind, made))
 
     def _adopt(self, request: BuildRequest, found: Json) -> None:
-        """Take a Job of that name as the one that is asked for, if it is. One that is on its way out is left to a later
-        call. Raises ClusterError, Conflict."""
+        """Take an object of that name as the one that is asked for, if it is. One that is on its way out is left to a
+        later call. Raises ClusterError, Conflict."""
         if "deletionTimestamp" in metadata(found):
             return
         problem = adoption.obstacle(request, found, self._options.instance)
         if problem:
             raise ClusterError(
-                f"the Job {self._options.namespace}/{request.name} is not ours: {problem}",
+                f"the {self._form.kind.name} {self._options.namespace}/{request.name} is not ours: {problem}",
                 hint="delete it, or let another namespace or instance name keep the two apart",
             )
         patch = adoption.patch(found, self._work_of(request))
         if patch:
-            self._api.patch(JOB, request.name, patch, self._options.namespace)
+            self._api.patch(self._form.kind, request.name, patch, self._options.namespace)
 
     def _work_of(self, request: BuildRequest) -> Json | None:
         if not request.work:
@@ -226,18 +233,18 @@ class JobBuilder:
         return self._api.get(MULTI_ARCH_BUILD, request.work, self._options.namespace)
 
     def _needs_pods(self, job: Json, remembered: Mapping[tuple[str, str], Build]) -> bool:
-        """Whether only pods can tell how a Job stands."""
-        if not reading.has(job, "Failed"):
+        """Whether only pods can tell how a build stands."""
+        if self._form.end(job) is not Phase.FAILED:
             return True
         uid = str(metadata(job)["uid"])
         return uid not in self._outcomes and (str(metadata(job)["name"]), uid) not in remembered
 
-    def _read(self, job: Json, pods: list[Json], remembered: Mapping[tuple[str, str], Build]) -> Build | None:
-        """A Job as a build. The failure of one is told once, by its pod, and then remembered."""
+    def _read(self, job: Json, mine: Pods, remembered: Mapping[tuple[str, str], Build]) -> Build | None:
+        """An object as a build. The failure of one is told once, by its pod, and then remembered."""
         name, uid = str(metadata(job)["name"]), str(metadata(job)["uid"])
-        where = f"kubectl -n {self._options.namespace} logs job/{name}"
-        if not reading.has(job, "Failed"):
-            build = reading.build(job, pods, None, where)
+        where = self._form.log(self._options.namespace, name)
+        if self._form.end(job) is not Phase.FAILED:
+            build = self._form.build(job, mine, None, where)
             with self._lock:
                 self._steps[uid] = build.step if build else ""
             return build
@@ -246,14 +253,15 @@ class JobBuilder:
             found = self._outcomes.get(uid)
             step = self._steps.get(uid, "")
         if found is None and known is not None and known.cause is not None:
-            found = reading.Outcome(known.cause, known.message)
+            found = Outcome(known.cause, known.message)
         if found is None:
-            pod = reading.last_pod(pods)
-            log = self._api.log(self._options.namespace, pod, CONTAINER, _LINES) if pod else ""
-            found = reading.outcome(job, pods, log, step)
+            log = ""
+            if mine.last:
+                log = self._api.log(self._options.namespace, mine.last, self._form.container, _LINES)
+            found = self._form.outcome(job, mine, log, step)
         with self._lock:
             self._outcomes[uid] = found
-        return reading.build(job, pods, found, where)
+        return self._form.build(job, mine, found, where)
 
     def _write(self, work: Json, patch: Json | None) -> None:
         """Change a MultiArchBuild's status; who comes second looks again next time."""
@@ -265,21 +273,41 @@ class JobBuilder:
     def _give_up(self, job: Json) -> None:
         about = metadata(job)
         name = str(about["name"])
-        if reading.is_over(job):
+        end = self._form.end(job)
+        if end is not None:
             mark = {"metadata": {"annotations": {DISCARDED: "true"}}}
-            self._api.patch(JOB, name, mark, self._options.namespace)
-            if reading.has(job, "Complete"):
-                self._sender.undo(job)
+            self._api.patch(self._form.kind, name, mark, self._options.namespace)
+            if end is Phase.SUCCEEDED:
+                self._undo(job)
             return
-        self._api.delete(JOB, name, self._options.namespace, uid=str(about["uid"]))
-        self._sender.undo(job)
+        self._api.delete(self._form.kind, name, self._options.namespace, uid=str(about["uid"]))
+        self._undo(job)
+
+    def _undo(self, job: Json) -> None:
+        self._sender.undo(self._form.config_maps(job))
+
+    def _tidy(self, jobs: Collection[Json], remembered: Mapping[tuple[str, str], Build]) -> None:
+        """End what takes too long, and delete what ended long ago, where the cluster does neither. Failures wait until
+        they have been read back from where they are remembered."""
+        now = self._clock.now()
+        for job in jobs:
+            about = metadata(job)
+            name, uid = str(about["name"]), str(about["uid"])
+            with self._lock:
+                step = self._steps.get(uid, "")
+            if patch := self._form.overdue(job, self._options, now, step):
+                self._api.patch(self._form.kind, name, patch, self._options.namespace)
+            elif self._form.is_outdated(job, self._options, now):
+                told = self._form.end(job) is not Phase.FAILED or (name, uid) in remembered
+                if told or reading.is_discarded(job) or not items(job, "metadata", "ownerReferences"):
+                    self._api.delete(self._form.kind, name, self._options.namespace, uid=uid)
 
     def _clear(self, jobs: Collection[Json]) -> None:
         """Delete the inputs of builds that succeeded. Those of failed ones stay, for people to look at."""
-        done = {str(metadata(job)["uid"]): job for job in jobs if reading.has(job, "Complete")}
+        done = {str(metadata(job)["uid"]): job for job in jobs if self._form.end(job) is Phase.SUCCEEDED}
         for uid, job in done.items():
             if uid not in self._cleared:
-                self._sender.undo(job)
+                self._undo(job)
         self._cleared = frozenset(done)
 
     def _forget(self, jobs: Collection[Json]) -> None:
@@ -293,7 +321,7 @@ class JobBuilder:
         """Whether a build ended that nobody was told of."""
         try:
             known = [job for job in self._jobs() if not reading.is_discarded(job)]
-            jobs = [job for job in known if reading.is_over(job)]
+            jobs = [job for job in known if self._form.end(job) is not None]
             if len(jobs) < len(known):
                 self.builds()  # for those who glance
         except ClusterError as error:
@@ -306,9 +334,9 @@ class JobBuilder:
         return bool(new)
 
 
-def _stillborn(request: BuildRequest, error: UnusableRequest | OSError, now: float) -> Build:
-    """A build that failed before there was a Job."""
-    hint = error.hint if isinstance(error, UnusableRequest) else ""
+def _stillborn(request: BuildRequest, error: UnusableRequest | Unready | OSError, now: float) -> Build:
+    """A build that failed before there was anything of it."""
+    hint = "" if isinstance(error, OSError) else error.hint
     return Build(
         name=request.name,
         pool=request.pool,

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from reconciler.adapters.builders.job.names import items, mapping, metadata
-from reconciler.adapters.builders.job.reading import epoch, timestamp
+from reconciler.adapters.builders.job.times import epoch, timestamp
 from reconciler.core.model import Arch
 from reconciler.ports import Build, Cause, Phase
 from reconciler.ports.cluster import Json

@@ -13,6 +13,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from reconciler.adapters.builders import script
@@ -44,10 +45,12 @@ class Texts:
         return size_of({**self.small, **self.large})
 
 
-def texts(request: BuildRequest, insecure: frozenset[str]) -> Texts:
-    """What the pod is given beside the context. Raises UnusableRequest."""
+def texts(
+    request: BuildRequest, insecure: frozenset[str], beside: Mapping[str, bytes] = MappingProxyType({})
+) -> Texts:
+    """What the pod is given beside the context, with more small files. Raises UnusableRequest."""
     given = {name: text.encode("utf-8", "surrogateescape") for name, text in script.files(request).items()}
-    given |= {"build.sh": script.PATH.read_bytes(), "job.sh": JOB_SCRIPT.read_bytes()}
+    given |= {"build.sh": script.PATH.read_bytes(), "job.sh": JOB_SCRIPT.read_bytes(), **beside}
     if insecure:
         given["registries.conf"] = script.registries_conf(insecure).encode()
     return Texts(

@@ -16,7 +16,17 @@ from typing import Any, Final
 
 from reconciler.adapters.builders import script
 from reconciler.adapters.builders.job.inputs import TRUST_KEY
-from reconciler.adapters.builders.job.names import CONTAINER, IMAGE, JOB, POOL_NAME, WORK, build_labels
+from reconciler.adapters.builders.job.names import (
+    CONTAINER,
+    ENTITLEMENT,
+    GPG,
+    IMAGE,
+    JOB,
+    POOL_NAME,
+    REPOSITORIES,
+    WORK,
+    build_labels,
+)
 from reconciler.adapters.builders.job.options import JobOptions
 from reconciler.adapters.builders.script import Exit
 from reconciler.ports import BuildRequest, Cause
@@ -25,21 +35,12 @@ from reconciler.settings import Privilege, Toleration
 
 _ROOT: Final = Path("/build")
 """Not below /run: from storage there, buildah 1.28 takes an empty run/.containerenv into images."""
-_INPUT: Final = _ROOT / "input"
-_WORK: Final = _ROOT / "work"
-_SECRETS: Final = _ROOT / "secrets"
-_TRUST: Final = _ROOT / "trust"
-_EXTRAS: Final = _ROOT / "extras"
 _RESULT: Final = "/dev/termination-log"
 _USER: Final = 1000
 """The user `build` of buildah's image, which has subordinate ids there."""
 _ARCH: Final = "kubernetes.io/arch"
 _GRACE: Final = 10
 """Seconds: there is nothing to save."""
-_ENTITLEMENT: Final = "etc-pki-entitlement-{pool}"
-_GPG: Final = "etc-pki-rpm-gpg"
-_REPOSITORIES: Final = "etc-yum-repos-d"
-"""Names that the Machine Config Operator gives them."""
 
 _USUAL: Final = (
     "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW",
@@ -57,6 +58,17 @@ _CAPABILITIES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
+class Places:
+    """The folders of a pod in which `job.sh` finds what it is given; `work` is empty and writable."""
+
+    input: Path = _ROOT / "input"
+    work: Path = _ROOT / "work"
+    secrets: Path = _ROOT / "secrets"
+    trust: Path = _ROOT / "trust"
+    extras: Path = _ROOT / "extras"
+
+
+@dataclass(frozen=True, slots=True)
 class Sources:
     """Where a build's pod finds its inputs. `config_map` and `trust` (which may be '') are ConfigMaps, `artifact` is
     the large context's `repository@digest`, '' for none; `proxies` are environment variables."""
@@ -65,6 +77,9 @@ class Sources:
     artifact: str = ""
     trust: str = ""
     proxies: Mapping[str, str] = field(default_factory=dict)
+
+
+_PLACES: Final = Places()
 
 
 def job(
@@ -76,23 +91,12 @@ def job(
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.name,
-        "metadata": {
-            "name": request.name,
-            "namespace": options.namespace,
-            "labels": labels,
-            "annotations": {
-                **request.annotations,
-                POOL_NAME: request.pool,
-                IMAGE: request.image,
-                WORK: request.work,
-            },
-            "ownerReferences": [dict(owner) for owner in owners],
-        },
+        "metadata": metadata(request, options, owners),
         "spec": {
             "completions": 1,
             "parallelism": 1,
             "backoffLimit": max(settings.attempts - 1, 0),
-            "activeDeadlineSeconds": max(math.ceil(options.timeout), 1),
+            "activeDeadlineSeconds": deadline(options),
             "ttlSecondsAfterFinished": math.ceil(settings.ttl),
             # Never two pods of one build at once, as far as Kubernetes can tell.
             "podReplacementPolicy": "Failed",
@@ -107,6 +111,46 @@ def job(
             },
         },
     }
+
+
+def metadata(request: BuildRequest, options: JobOptions, owners: Sequence[Mapping[str, Any]]) -> Json:
+    """The metadata of a build's object, of whatever kind."""
+    return {
+        "name": request.name,
+        "namespace": options.namespace,
+        "labels": build_labels(options.instance, request.pool, request.arch),
+        "annotations": {
+            **request.annotations,
+            POOL_NAME: request.pool,
+            IMAGE: request.image,
+            WORK: request.work,
+        },
+        "ownerReferences": [dict(owner) for owner in owners],
+    }
+
+
+def node_selector(request: BuildRequest, options: JobOptions) -> dict[str, str]:
+    """Pins a build to nodes of its architecture, whatever is configured."""
+    return {
+        **dict(options.job.node_selector),
+        _ARCH: request.arch.value,
+        "kubernetes.io/os": "linux",
+    }
+
+
+def resources(options: JobOptions) -> Json:
+    """What the container that builds asks for, and may use."""
+    settings = options.job
+    return {
+        kind: dict(amounts)
+        for kind, amounts in (("requests", settings.requests), ("limits", settings.limits))
+        if amounts
+    }
+
+
+def deadline(options: JobOptions) -> int:
+    """Seconds that a build may take."""
+    return max(math.ceil(options.timeout), 1)
 
 
 def _failure_rules() -> list[Json]:
@@ -134,11 +178,7 @@ def _pod(request: BuildRequest, options: JobOptions, sources: Sources) -> Json:
         "terminationGracePeriodSeconds": _GRACE,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "nodeSelector": {
-            **dict(settings.node_selector),
-            _ARCH: request.arch.value,
-            "kubernetes.io/os": "linux",
-        },
+        "nodeSelector": node_selector(request, options),
         "tolerations": [{"key": _ARCH, "operator": "Exists"}, *map(_toleration, settings.tolerations)],
         **{key: value for key, value in wishes.items() if value},
         **_pod_security(settings.privilege),
@@ -147,15 +187,9 @@ def _pod(request: BuildRequest, options: JobOptions, sources: Sources) -> Json:
                 "name": CONTAINER,
                 "image": settings.image,
                 "imagePullPolicy": "IfNotPresent",
-                "command": ["/bin/sh", str(_INPUT / "job.sh")],
-                "env": [
-                    {"name": name, "value": value} for name, value in _environment(request, options, sources)
-                ],
-                "resources": {
-                    kind: dict(amounts)
-                    for kind, amounts in (("requests", settings.requests), ("limits", settings.limits))
-                    if amounts
-                },
+                "command": ["/bin/sh", str(_PLACES.input / "job.sh")],
+                "env": environment(request, options, sources),
+                "resources": resources(options),
                 "securityContext": _security(settings.privilege),
                 "terminationMessagePath": _RESULT,
                 "terminationMessagePolicy": "FallbackToLogsOnError",
@@ -204,34 +238,38 @@ def _security(privilege: Privilege) -> Json:
     }
 
 
-def _environment(request: BuildRequest, options: JobOptions, sources: Sources) -> list[tuple[str, str]]:
+def environment(
+    request: BuildRequest, options: JobOptions, sources: Sources, places: Places = _PLACES, **more: str
+) -> list[Json]:
+    """The variables of the container that builds, with `more` of them; none is made from a proxy's."""
     own = script.environment(
-        request, _WORK / "build", driver=options.storage_driver.value, isolation="chroot", auth=""
+        request, places.work / "build", driver=options.storage_driver.value, isolation="chroot", auth=""
     )
     mine = {
-        "JOB_INPUT": str(_INPUT),
-        "JOB_WORK": str(_WORK),
+        "JOB_INPUT": str(places.input),
+        "JOB_WORK": str(places.work),
         "JOB_ARTIFACT": sources.artifact,
         "JOB_PUSH_SECRET": request.push_secret,
         "JOB_PULL_SECRET": request.pull_secret,
-        "JOB_SECRETS": str(_SECRETS),
-        "JOB_TRUST": str(_TRUST),
-        "JOB_EXTRAS": str(_EXTRAS),
+        "JOB_SECRETS": str(places.secrets),
+        "JOB_TRUST": str(places.trust),
+        "JOB_EXTRAS": str(places.extras),
         "JOB_RESULT": _RESULT,
     }
-    return sorted({**sources.proxies, **own, **mine}.items())
+    told = {**sources.proxies, **own, **mine, **more}
+    return [{"name": name, "value": value} for name, value in sorted(told.items())]
 
 
 def _volumes(request: BuildRequest, options: JobOptions, sources: Sources) -> tuple[list[Json], list[Json]]:
     """Volumes, and where they are mounted: all but one read-only. What is optional is empty when it is not there."""
     trust = sources.trust or options.job.trust_bundle
     optional = {
-        "push": (_SECRETS / "push", _secret(request.push_secret)),
-        "pull": (_SECRETS / "pull", _secret(request.pull_secret)),
-        "trust": (_TRUST, _bundle(trust)),
-        "entitlement": (_EXTRAS / "entitlement", _secret(_ENTITLEMENT.format(pool=request.pool))),
-        "rpm-gpg": (_EXTRAS / "rpm-gpg", _secret(_GPG)),
-        "repositories": (_EXTRAS / "yum.repos.d", _config_map(_REPOSITORIES)),
+        "push": (_PLACES.secrets / "push", _secret(request.push_secret)),
+        "pull": (_PLACES.secrets / "pull", _secret(request.pull_secret)),
+        "trust": (_PLACES.trust, _bundle(trust)),
+        "entitlement": (_PLACES.extras / "entitlement", _secret(ENTITLEMENT.format(pool=request.pool))),
+        "rpm-gpg": (_PLACES.extras / "rpm-gpg", _secret(GPG)),
+        "repositories": (_PLACES.extras / "yum.repos.d", _config_map(REPOSITORIES)),
     }
     chosen = {name: (path, source) for name, (path, source) in optional.items() if source}
     volumes: list[Json] = [
@@ -240,8 +278,8 @@ def _volumes(request: BuildRequest, options: JobOptions, sources: Sources) -> tu
         *({"name": name, **source} for name, (_, source) in chosen.items()),
     ]
     mounts: list[Json] = [
-        {"name": "input", "mountPath": str(_INPUT), "readOnly": True},
-        {"name": "work", "mountPath": str(_WORK)},
+        {"name": "input", "mountPath": str(_PLACES.input), "readOnly": True},
+        {"name": "work", "mountPath": str(_PLACES.work)},
         *({"name": name, "mountPath": str(path), "readOnly": True} for name, (path, _) in chosen.items()),
     ]
     return volumes, mounts

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from reconciler.adapters.builders.job import failures, reading, rendering
+from reconciler.adapters.builders.job import failures, rendering
+from reconciler.adapters.builders.job.form import JOBS, Form
 from reconciler.adapters.builders.job.names import (
     EVENT,
     INSTANCE,
-    JOB,
     MULTI_ARCH_BUILD,
     POOL,
     items,
@@ -23,6 +23,7 @@ from reconciler.adapters.builders.job.names import (
     owner,
     selector,
 )
+from reconciler.adapters.builders.job.times import epoch
 from reconciler.errors import ClusterError
 from reconciler.ports import Clock
 from reconciler.ports.cluster import Api, Json, PoolReport
@@ -34,13 +35,17 @@ _AGE: Final = 7 * 86400.0
 
 
 class MultiArchBuilds:
-    """A `Reporter`. What others have changed is put right; what is right is left alone."""
+    """A `Reporter`. What others have changed is put right; what is right is left alone. `form` is that of the builds
+    which these own."""
 
-    def __init__(self, api: Api, clock: Clock, namespace: str, instance: str = "default") -> None:
+    def __init__(
+        self, api: Api, clock: Clock, namespace: str, instance: str = "default", form: Form = JOBS
+    ) -> None:
         self._api = api
         self._clock = clock
         self._namespace = namespace
         self._instance = instance
+        self._form = form
 
     def report(self, pool: PoolReport) -> None:
         """Make a pool's MultiArchBuilds true: the one of this work shows it, unfinished ones of other work were
@@ -113,14 +118,12 @@ class MultiArchBuilds:
 
     def _sweep(self, pool: str, others: list[Json]) -> None:
         """Delete what is old, unless a build of it is unfinished, or a failure in it still counts."""
-        newest = sorted(
-            others, key=lambda work: reading.epoch(metadata(work).get("creationTimestamp")), reverse=True
-        )
+        newest = sorted(others, key=lambda work: epoch(metadata(work).get("creationTimestamp")), reverse=True)
         limit = self._clock.now() - _AGE
         old = [
             work
             for work in newest[_KEPT - 1 :]  # the current one is the first of those that stay
-            if reading.epoch(metadata(work).get("creationTimestamp")) < limit and not failures.listed(work)
+            if epoch(metadata(work).get("creationTimestamp")) < limit and not failures.listed(work)
         ]
         busy = self._busy(pool) if old else frozenset()
         for work in old:
@@ -130,11 +133,11 @@ class MultiArchBuilds:
                 self._api.delete(MULTI_ARCH_BUILD, name, self._namespace, uid=str(about["uid"]))
 
     def _busy(self, pool: str) -> frozenset[str]:
-        """The uids of those that own a Job which has not ended."""
-        jobs = self._api.list(JOB, self._namespace, selector(self._instance, pool))
+        """The uids of those that own a build which has not ended."""
+        jobs = self._api.list(self._form.kind, self._namespace, selector(self._instance, pool))
         return frozenset(
             str(reference.get("uid"))
             for job in jobs
-            if not reading.is_over(job)
+            if self._form.end(job) is None
             for reference in items(job, "metadata", "ownerReferences")
         )

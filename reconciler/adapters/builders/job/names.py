@@ -40,9 +40,16 @@ IMAGE: Final = f"{GROUP}/image"
 POOL_NAME: Final = f"{GROUP}/pool-name"
 """The whole name, which a label may have no room for."""
 DISCARDED: Final = f"{GROUP}/discarded"
-"""On a Job that has ended and that nobody wants any more. It waits for its TTL."""
-OWN_ANNOTATIONS: Final = frozenset({WORK, IMAGE, POOL_NAME, DISCARDED})
-"""Those of a Job that are not its request's."""
+"""On a build that has ended and that nobody wants any more. It waits for its TTL."""
+OVERDUE: Final = f"{GROUP}/overdue"
+"""On a build that was ended because it took too long: what it was last seen doing."""
+OWN_ANNOTATIONS: Final = frozenset({WORK, IMAGE, POOL_NAME, DISCARDED, OVERDUE})
+"""Those of a build's object that are not its request's."""
+
+ENTITLEMENT: Final = "etc-pki-entitlement-{pool}"
+GPG: Final = "etc-pki-rpm-gpg"
+REPOSITORIES: Final = "etc-yum-repos-d"
+"""What the Machine Config Operator calls a pool's entitlement, the keys and the repositories that builds may use."""
 
 CONTAINER: Final = "build"
 _LABEL_LIMIT: Final = 63

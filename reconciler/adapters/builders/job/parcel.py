@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
 from reconciler.adapters.builders.job import archive, inputs, surroundings
 from reconciler.adapters.builders.job.manifests import Sources
-from reconciler.adapters.builders.job.names import CONFIG_MAP, JOB, metadata, owner
+from reconciler.adapters.builders.job.names import CONFIG_MAP, metadata
 from reconciler.adapters.builders.job.options import JobOptions
 from reconciler.core.model import ImageRef
 from reconciler.ports import BuildRequest, Objects, Registry
-from reconciler.ports.cluster import Api, Json
+from reconciler.ports.cluster import Api
 
 _IN_MEMORY: Final = 4 * 2**20
 """Bytes of an archive that are kept in memory before it becomes a file."""
@@ -33,6 +33,8 @@ class Sender:
     objects: Objects
     registry: Registry
     options: JobOptions
+    beside: Mapping[str, bytes] = field(default_factory=dict)
+    """Small files that the pod is given too."""
 
     def send(self, request: BuildRequest, owners: Owners) -> Sources:
         """Create the ConfigMaps of a build, with these owners, and store its context when that is too large for them.
@@ -40,7 +42,7 @@ class Sender:
         Raises UnusableRequest, OSError when a disk is full or content is missing, and what the API, the registry and
         `objects.blobs` raise.
         """
-        texts = inputs.texts(request, self.options.insecure)
+        texts = inputs.texts(request, self.options.insecure, self.beside)
         around = surroundings.look(self.api, self.options.proxies)
         with _scratch() as packed:
             archive.write(request.context, self.objects, {}, packed)
@@ -74,24 +76,16 @@ class Sender:
         self.registry.put(repository, artifact.tag, artifact.manifest)
         return f"{repository}@{artifact.manifest.digest}"
 
-    def undo(self, job: Json) -> None:
-        """Delete the ConfigMaps of a Job, as far as it says that they are its own."""
-        for name in config_maps(job):
+    def undo(self, config_maps: Sequence[str]) -> None:
+        """Delete the ConfigMaps that were made for a build."""
+        for name in config_maps:
             self.api.delete(CONFIG_MAP, name, self.options.namespace)
 
-    def hand_over(self, job: Json) -> None:
-        """Let a Job own its ConfigMaps, when nothing else does."""
-        change = {"metadata": {"ownerReferences": [owner(JOB, job)]}}
-        for name in config_maps(job):
+    def hand_over(self, config_maps: Sequence[str], owner: Mapping[str, Any]) -> None:
+        """Let a build's object own its ConfigMaps, when nothing else does."""
+        for name in config_maps:
+            change = {"metadata": {"ownerReferences": [dict(owner)]}}
             self.api.patch(CONFIG_MAP, name, change, self.options.namespace)
-
-
-def config_maps(job: Json) -> tuple[str, ...]:
-    """The ConfigMaps that were made for a Job: those that its pod mounts and that bear its name."""
-    own = f"{metadata(job)['name']}-"
-    pod = job.get("spec", {}).get("template", {}).get("spec", {})
-    named = [volume.get("configMap", {}).get("name", "") for volume in pod.get("volumes", ())]
-    return tuple(name for name in named if name.startswith(own))
 
 
 def _scratch() -> IO[bytes]:

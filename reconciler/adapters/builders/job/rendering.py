@@ -22,7 +22,7 @@ from reconciler.adapters.builders.job.names import (
     metadata,
     pool_labels,
 )
-from reconciler.adapters.builders.job.reading import timestamp
+from reconciler.adapters.builders.job.times import timestamp
 from reconciler.core.names import shortened
 from reconciler.ports.cluster import ArchReport, BuildState, Json, PoolReport
 

@@ -69,6 +69,13 @@ def test_a_running_pod_builds(cluster: Cluster, asked: BuildRequest) -> None:
     assert build.log == f"kubectl -n builds logs job/{NAME}"
 
 
+def test_a_pod_that_is_done_is_a_build_about_to_end(cluster: Cluster, asked: BuildRequest) -> None:
+    cluster.builder().ensure(asked)
+    cluster.pod(NAME, "Succeeded")
+    build = only(cluster)
+    assert (build.phase, build.step, build.ended) == (Phase.RUNNING, "ending", False)
+
+
 def test_a_job_with_failed_pods_has_not_failed(cluster: Cluster, asked: BuildRequest) -> None:
     cluster.builder().ensure(asked)
     cluster.ended(NAME, 22)
