@@ -144,7 +144,7 @@ def test_secrets_wherever_they_are(stage: Stage, definitions: Path) -> None:
 
 def test_secrets_among_arguments(stage: Stage, definitions: Path) -> None:
     stage.create_repository(definitions)
-    waiting = ["git", f"--git-dir={stage.bare}", "-c", "alias.wait=!sleep 0.2", "wait"]
+    waiting = ["git", f"--git-dir={stage.bare}", "-c", "alias.wait=!sleep 1", "wait"]
     with arguments_watched(stage, [CANARY]):
         process.run(waiting, env=stage.env, timeout=9)
     with pytest.raises(AssertionError, match="canary"), arguments_watched(stage, [CANARY]):
