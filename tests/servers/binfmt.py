@@ -22,7 +22,27 @@ _LOCK = Path(tempfile.gettempdir()) / "machine-os-reconciler-tests-binfmt.lock"
 
 @contextmanager
 def foreign_programs() -> Iterator[None]:
-    """Programs of all architectures run inside the block. What the machine has registered itself stays."""
+    """Programs of all architectures run inside the block. What the machine has registered itself stays.
+
+    Blocks of one process may lie within each other: a session's fixture holds what a test asks for again.
+    """
+    if _blocks:
+        yield
+        return
+    _blocks.append(True)
+    try:
+        with _registered():
+            yield
+    finally:
+        _blocks.clear()
+
+
+_blocks: list[bool] = []
+"""Whether this process is inside: a lock that it holds would keep it out."""
+
+
+@contextmanager
+def _registered() -> Iterator[None]:
     with _LOCK.open("a+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _mount()

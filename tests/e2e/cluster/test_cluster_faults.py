@@ -77,7 +77,7 @@ def test_killed_at_every_change_of_the_cluster_the_next_daemon_goes_on(small: Si
             killed = wait_for("the kill, or the end", ended) == "killed"
         with DaemonProcess(stage):
             delivered(small, commit)
-        assert len(small.jobs) == jobs + 1, f"killed at change {number}"
+        assert len(small.jobs) == jobs + 1, f"killed at change {number}: {small.jobs}"
         assert max(pushes(small).values()) == 1, f"killed at change {number}"
         number += 1
     assert number > 10, "MultiArchBuild, ConfigMap, Job, statuses, annotations: each before and after"
