@@ -75,7 +75,8 @@ class JobBuilder:
 
     def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:
         """Why a recipe with these needs cannot be built here, or None."""
-        return refusals.refusal(arch, needs, self._takes_jobs(), self._options.job.image)
+        image = self._options.job.image
+        return refusals.refusal(arch, needs, self._takes_jobs(), image, self._form.tolerations)
 
     def ensure(self, request: BuildRequest) -> None:
         """Make sure that a build exists, whoever created it. A second call with the same name does nothing.

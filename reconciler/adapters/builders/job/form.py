@@ -35,6 +35,10 @@ class Form(Protocol):
         """Of the objects."""
 
     @property
+    def tolerations(self) -> str:
+        """Where it says which taints builds tolerate."""
+
+    @property
     def container(self) -> str:
         """The name of the container that builds, in the pods that these objects are given."""
 
@@ -87,6 +91,7 @@ class Jobs:
     """Builds as Kubernetes Jobs, which know their deadline and their time to live."""
 
     kind: Final = JOB
+    tolerations: Final = "builder.job.tolerations"
     container: Final = CONTAINER
     files: Final[Mapping[str, bytes]] = {}
 

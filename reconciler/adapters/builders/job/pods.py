@@ -44,13 +44,22 @@ class Pods:
         return str(metadata(self.found[-1]).get("name", "")) if self.found else ""
 
     @property
-    def standing(self) -> tuple[Phase, str]:
-        """Where a build stands that has not ended, and a few words on it."""
-        live = [
+    def all_ended(self) -> bool:
+        """Whether there are pods, and nothing more will happen to any."""
+        return bool(self.found) and not self._live
+
+    @property
+    def _live(self) -> list[Json]:
+        return [
             pod for pod in self.found if mapping(pod, "status").get("phase") not in ("Succeeded", "Failed")
         ]
+
+    @property
+    def standing(self) -> tuple[Phase, str]:
+        """Where a build stands that has not ended, and a few words on it."""
+        live = self._live
         if any(mapping(pod, "status").get("phase") == "Succeeded" for pod in self.found):
-            return Phase.RUNNING, "ending"  # the Job is Complete when its controller has seen this
+            return Phase.RUNNING, "ending"  # its controller has not seen this yet
         if not live:
             return Phase.PENDING, "waiting for another attempt" if self.found else "waiting for a pod"
         if mapping(live[-1], "status").get("phase") == "Running":

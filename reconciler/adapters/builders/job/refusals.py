@@ -19,21 +19,23 @@ _VERSION: Final = re.compile(
 """The project's own images are tagged by buildah's version; others by that of whatever they are made of."""
 
 
-def refusal(arch: Arch, needs: Needs, takes_jobs: frozenset[Arch], image: str) -> Refusal | None:
+def refusal(
+    arch: Arch, needs: Needs, takes_jobs: frozenset[Arch], image: str, tolerations: str
+) -> Refusal | None:
     """All reasons why a recipe cannot be built, or None. `image` runs the builds: its tag may tell buildah's version,
-    and where it does not, the image is taken for new enough."""
-    found = [*_nowhere(arch, takes_jobs), *_dialect(needs, image)]
+    and where it does not, the image is taken for new enough. `tolerations` is where taints are tolerated."""
+    found = [*_nowhere(arch, takes_jobs, tolerations), *_dialect(needs, image)]
     if not found:
         return None
     hints = dict.fromkeys(refusal.hint for refusal in found)
     return Refusal("; ".join(refusal.message for refusal in found), "; ".join(hints))
 
 
-def _nowhere(arch: Arch, takes_jobs: frozenset[Arch]) -> Iterator[Refusal]:
+def _nowhere(arch: Arch, takes_jobs: frozenset[Arch], tolerations: str) -> Iterator[Refusal]:
     if arch not in takes_jobs:
         yield Refusal(
             f"no node of {arch} can take a build",
-            f"add a ready node of {arch}, or tolerate its taints (builder.job.tolerations)",
+            f"add a ready node of {arch}, or tolerate its taints ({tolerations})",
         )
 
 

@@ -82,13 +82,14 @@ class FakeApi:
         return copy.deepcopy(found)
 
     def list(self, kind: Kind, namespace: str = "", labels: str = "") -> Iterator[Json]:
-        """By equality of labels."""
+        """By equality of labels, or by their presence."""
         self._ask("list", kind, labels)
-        wanted = [pair.split("=", 1) for pair in labels.split(",") if pair]
+        wanted = [pair.partition("=") for pair in labels.split(",") if pair]
         for (plural, where, _), found in sorted(self.objects.items()):
             has = found["metadata"].get("labels", {})
             here = not kind.namespaced or namespace in ("", where)
-            if plural == kind.plural and here and all(has.get(key) == value for key, value in wanted):
+            taken = all(has.get(key) == value if sign else key in has for key, sign, value in wanted)
+            if plural == kind.plural and here and taken:
                 yield copy.deepcopy(found)
 
     def create(self, kind: Kind, body: Json, namespace: str = "") -> Json | None:
