@@ -33,6 +33,7 @@ from reconciler.redaction import Redactor
 from reconciler.settings import (
     BuilderType,
     ClusterMode,
+    Delivery,
     Settings,
     Vanished,
     Verification,
@@ -103,12 +104,17 @@ class Composition:
             builder=wrap(builder),
             clock=self._clock,
             history=History(held, source.path, engine(), kept=self._stack.enter_context(kept())),
-            place=Place(source.revision, back.branch, source.path, settings.instance, back.message),
+            place=Place(
+                source.revision, back.branch, source.path, settings.instance, back.message, back.manifests
+            ),
             scope=Scope(fallback=settings.architectures, keep=settings.cluster.vanished is Vanished.KEEP),
             trust=_trust(settings, folder, repository, held),
             cluster=wrap(parts.observer) if parts else None,
             reporters=tuple(map(wrap, parts.reporters)) if parts else (),
-            staging=settings.builder.job.staging if settings.builder.type is BuilderType.JOB else "",
+            deliveries=tuple(map(wrap, parts.deliveries)) if parts else (),
+            rollouts=wrap(parts.rollouts) if parts else None,
+            rolls_out=Delivery.MACHINE_CONFIG in settings.deliver or bool(back.manifests),
+            staging="" if settings.builder.type is BuilderType.LOCAL else settings.builder.job.staging,
         )
         return Running(
             config,

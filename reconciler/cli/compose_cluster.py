@@ -11,11 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.adapters.builders.job import JobBuilder, JobOptions, MultiArchBuilds
+from reconciler.adapters.builders.job.form import JOBS, Form
+from reconciler.adapters.builders.openshift import BUILDS, inapplicable
 from reconciler.adapters.cluster.api import KubernetesApi
 from reconciler.adapters.cluster.connect import connect
 from reconciler.adapters.cluster.observer import ClusterObserver
+from reconciler.adapters.cluster.rollout import RolloutReader
+from reconciler.adapters.delivery.machine_config import MachineConfigs
 from reconciler.adapters.delivery.pool_annotation import PoolAnnotations
+from reconciler.errors import ClusterError
 from reconciler.ports import Clock, Objects, OnRequest, Registry
+from reconciler.ports.cluster import Delivery as PoolDelivery
 from reconciler.ports.cluster import Reporter
 from reconciler.redaction import Redactor
 from reconciler.settings import BuilderType, Delivery, Settings
@@ -33,6 +39,8 @@ class ClusterParts:
     observer: ClusterObserver
     namespace: str
     reporters: tuple[Reporter, ...]
+    deliveries: tuple[PoolDelivery, ...]
+    rollouts: RolloutReader
 
 
 def cluster_parts(
@@ -56,11 +64,16 @@ def cluster_parts(
     observer = ClusterObserver(api, namespace, clock, settings.builder.job)
     stack.callback(observer.close)
     reporters: list[Reporter] = []
-    if settings.builder.type is BuilderType.JOB:
-        reporters.append(MultiArchBuilds(api, clock, namespace, settings.instance))
+    deliveries: list[PoolDelivery] = []
+    if settings.builder.type is not BuilderType.LOCAL:
+        reporters.append(MultiArchBuilds(api, clock, namespace, settings.instance, form_of(settings)))
     if Delivery.POOL_ANNOTATION in settings.deliver:
-        reporters.append(PoolAnnotations(api))
-    return ClusterParts(api, observer, namespace, tuple(reporters))
+        deliveries.append(PoolAnnotations(api))
+    if Delivery.MACHINE_CONFIG in settings.deliver:
+        deliveries.append(MachineConfigs(api, clock, settings.instance))
+    return ClusterParts(
+        api, observer, namespace, (*reporters, *deliveries), tuple(deliveries), RolloutReader(api)
+    )
 
 
 def job_builder(
@@ -71,7 +84,7 @@ def job_builder(
     registry: Registry,
     clock: Clock,
 ) -> JobBuilder:
-    """Builds as Jobs of a cluster."""
+    """Builds as Jobs of a cluster, or as Builds of OpenShift."""
     options = JobOptions(
         parts.namespace,
         settings.instance,
@@ -82,4 +95,19 @@ def job_builder(
         {name: environ[name] for name in _PROXIES if name in environ},
         _POLL,
     )
-    return JobBuilder(parts.api, objects, registry, clock, options, parts.observer.takes_jobs)
+    takes_jobs = parts.observer.takes_jobs
+    return JobBuilder(parts.api, objects, registry, clock, options, takes_jobs, form_of(settings))
+
+
+def form_of(settings: Settings) -> Form:
+    """As which objects builds run. Raises ClusterError for settings that these have no place for."""
+    if settings.builder.type is BuilderType.JOB:
+        return JOBS
+    unfit = inapplicable(settings.builder.job)
+    if unfit:
+        keys = ", ".join(f"builder.job.{key}" for key in unfit)
+        raise ClusterError(
+            f"a Build of OpenShift has no place for {keys}",
+            hint="leave them out, or set builder.type: job",
+        )
+    return BUILDS

@@ -20,7 +20,7 @@ from reconciler.core.sources import Source
 
 _MOST = 20  # reasons per cell; a rewritten file needs no hundred of them
 _FEW = 4  # words that still read well in a table
-_WIDTH = 100  # characters of an instruction shown before and after
+_WIDTH = 400  # characters of an instruction shown before and after
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,7 @@ def _steps(before: tuple[Step, ...], after: tuple[Step, ...]) -> Iterator[Reason
                 f"{step.keyword}: {_words(old, new)}",
                 step.path,
                 step.line,
-                _clip(old.text if old else ""),
-                _clip(new.text if new else ""),
+                *_excerpts(old.text if old else "", new.text if new else ""),
             )
 
 
@@ -159,7 +158,7 @@ def _words(old: Step | None, new: Step | None) -> str:
         left, right = left[1:], right[1:]
     while left and right and left[-1] == right[-1]:
         left, right = left[:-1], right[:-1]
-    if len(left) > _FEW or len(right) > _FEW:
+    if len(left) > _FEW or len(right) > _FEW or len("".join(left + right)) > _WIDTH:
         return "changed"
     return f"{' '.join(left) or '(nothing)'} → {' '.join(right) or '(nothing)'}"
 
@@ -201,6 +200,16 @@ def _first_difference(before: str, after: str) -> int:
     return max(0, min(len(old), len(new) - 1))
 
 
-def _clip(text: str) -> str:
-    flat = " ".join(text.split())
+def _excerpts(old: str, new: str) -> tuple[str, str]:
+    """Two texts on a line each; where they are too long, from a little before they begin to differ."""
+    left, right = " ".join(old.split()), " ".join(new.split())
+    start = 0
+    if max(len(left), len(right)) > _WIDTH:
+        same = len(posixpath.commonprefix([left, right]))
+        start = left.rfind(" ", 0, max(0, same - _WIDTH // 4)) + 1
+    return _clip(left, start), _clip(right, start)
+
+
+def _clip(text: str, start: int = 0) -> str:
+    flat = ("…" if start else "") + " ".join(text[start:].split())
     return flat if len(flat) <= _WIDTH else flat[: _WIDTH - 1] + "…"

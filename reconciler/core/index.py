@@ -71,6 +71,12 @@ def child_digest(index: Mapping[str, Any], arch: Arch) -> str | None:
     return min(found)[1] if found else None
 
 
+def children(index: Mapping[str, Any]) -> dict[Arch, str]:
+    """The digests of all the images for architectures that we know."""
+    found = ((arch, child_digest(index, arch)) for arch in Arch)
+    return {arch: digest for arch, digest in found if digest}
+
+
 @dataclass(frozen=True, slots=True)
 class Provenance:
     """What an arch image says of itself, in its manifest's annotations: the proof that a record may be believed."""

@@ -126,7 +126,9 @@ class ArchReport:
 class PoolReport:
     """Where a pool stands. `work` names its builds: the same images wanted give the same name. `image` is the index by
     digest that the tip's status names, '' before the first, and `source_commit` the commit it was made from; `commit`
-    is the one that is worked on. `state` is that of all images together."""
+    is the one that is worked on. `state` is that of all images together. `believed` says whether the images themselves
+    say that they are this pool's; whoever can edit the status could name any, and what is not believed is delivered to
+    nobody."""
 
     pool: str
     work: str
@@ -136,6 +138,7 @@ class PoolReport:
     image: str = ""
     source_commit: str = ""
     state: BuildState | None = None
+    believed: bool = True
 
 
 class Reporter(Protocol):
@@ -146,3 +149,39 @@ class Reporter(Protocol):
 
     def keep_only(self, pools: Collection[str]) -> None:
         """There are no pools but these any more: nothing is built for the others. Raises as `report`."""
+
+
+class Delivery(Reporter, Protocol):
+    """A reporter that lets nodes, or who looks after them, have a pool's image."""
+
+    def differences(self, pool: PoolReport) -> tuple[str, ...]:
+        """What is shown there otherwise than it should be, one sentence each; changes nothing. Raises as `report`."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeImage:
+    """What one node says of its image. `current` is what it runs and `desired` what it was told to run, as pullspecs,
+    '' where nobody says it; `state` is Working, Done, Degraded, …, '' for none, and `reason` its error."""
+
+    name: str
+    current: str = ""
+    desired: str = ""
+    state: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRollout:
+    """How far the nodes of a pool have come. `paused`: the operator holds its rollouts; `settled`: it says that no node
+    waits for anything, or says nothing."""
+
+    nodes: tuple[NodeImage, ...] = ()
+    paused: bool = False
+    settled: bool = True
+
+
+class Rollouts(Protocol):
+    """What nodes run. It is looked at and never changed: that is the Machine Config Operator's."""
+
+    def look(self, pools: Collection[str]) -> Mapping[str, PoolRollout]:
+        """The pools of these that the cluster has. Raises ClusterUnavailable, ClusterError."""

@@ -6,11 +6,11 @@ record says (DESIGN §5). Does not belong here: choosing among them (`core.plan`
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from reconciler.core.index import Provenance, load, provenance
+from reconciler.core.index import Provenance, children, load, provenance
 from reconciler.core.model import Arch
 from reconciler.core.names import arch_tag, arch_tag_prefix
 from reconciler.core.plan import Image, Target
@@ -34,8 +34,19 @@ class Origin:
     head: str
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A record that was not believed, about one architecture or, with None, about the whole pool. `gone` says that the
+    image is: the record may have been right."""
+
+    pool: str
+    arch: Arch | None
+    fault: Fault
+    gone: bool = False
+
+
 class Images:
-    """Looks for images of one pass. `warnings` collects what was not believed, for people."""
+    """Looks for images of one pass. `doubts` collects what was not believed."""
 
     def __init__(
         self, registry: Registry, history: History, seen: Seen | None = None, staging: str = ""
@@ -45,7 +56,12 @@ class Images:
         self._seen = seen or Seen()
         self._history = history
         self._known: dict[str, Provenance] = {}
-        self.warnings: list[Fault] = []
+        self.doubts: list[Doubt] = []
+
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """What was not believed, for people."""
+        return tuple(doubt.fault for doubt in self.doubts)
 
     @property
     def engine(self) -> str:
@@ -81,6 +97,33 @@ class Images:
         """
         return next(self._recorded(pool, record, arch, origin, quiet=True), None) if record else None
 
+    def believed(self, pool: Pool, record: PoolRecord, origin: Origin, *, quiet: bool = False) -> bool:
+        """Whether the index that a record names holds the images that it names, and these are this pool's.
+
+        Raises RegistryUnavailable, RegistryError.
+        """
+        repository, _, digest = record.image.partition("@")
+        wanted = {entry.arch: entry.image for entry in record.architectures}
+        if any(self.recorded(pool, record, arch, origin) is None for arch in wanted):
+            return False
+        held = self.listed(repository, digest)
+        if held is not None and {arch: f"{repository}@{child}" for arch, child in held.items()} == wanted:
+            return True
+        if not quiet:
+            problem = f"names the index {digest[:19]}…, which does not hold these images"
+            self._doubt(pool, origin, None, problem)
+        return False
+
+    def listed(self, repository: str, digest: str) -> Mapping[Arch, str] | None:
+        """The digests of the images in an index; None when it is gone. Raises RegistryUnavailable, RegistryError."""
+        found = self._seen.listed.get((repository, digest))
+        if found is None:
+            manifest = self._registry.manifest(repository, digest)
+            if manifest is None:
+                return None
+            found = self._seen.listed[repository, digest] = children(load(manifest.content))
+        return found
+
     def _built_to(self, pool: Pool) -> Iterator[str]:
         """The repositories that builds of a pool push to: what was built before staging was set up counts too."""
         if self._staging:
@@ -108,7 +151,8 @@ class Images:
         found = list(self._look(pool, repository, digest, arch, "history" if quiet else "status"))
         if not quiet:
             if not found and self._registry.digest(repository, digest) is None:
-                self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is gone from {repository}")
+                problem = f"names {digest[:19]}…, which is gone from {repository}"
+                self._doubt(pool, origin, arch, problem, gone=True)
             elif not found:
                 self._doubt(pool, origin, arch, f"names {digest[:19]}…, which is not an image we built")
             elif difference := _difference(record, entry, self._known[entry.image]):
@@ -159,12 +203,15 @@ class Images:
                     if self._known[image.image].engine != self.engine:
                         yield image
 
-    def _doubt(self, pool: Pool, origin: Origin, arch: Arch, problem: str) -> None:
+    def _doubt(
+        self, pool: Pool, origin: Origin, arch: Arch | None, problem: str, *, gone: bool = False
+    ) -> None:
         path = self._history.path(origin.status_path, f"{pool.name}.yaml")
         hint = "what the images themselves say is believed, and the file is put right"
-        fault = Fault(path, 0, f"the record of {arch} {problem}", hint)
-        if fault not in self.warnings:
-            self.warnings.append(fault)
+        record = f"the record of {arch}" if arch else "the record"
+        doubt = Doubt(pool.name, arch, Fault(path, 0, f"{record} {problem}", hint), gone)
+        if doubt not in self.doubts:
+            self.doubts.append(doubt)
 
 
 def _difference(record: PoolRecord, entry: ArchRecord, found: Provenance) -> str:

@@ -6,6 +6,7 @@ Belongs here: one view of the world, taken once. Does not belong here: anything 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from reconciler.core.documents import BasePolicy
 from reconciler.core.epoch import slot
@@ -15,7 +16,7 @@ from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, GitError, ReconcilerError
 from reconciler.ports import Builder, Clock, Registry, Repository
-from reconciler.ports.cluster import Cluster, Observation, Reporter
+from reconciler.ports.cluster import Cluster, Delivery, Observation, Reporter, Rollouts
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Subject
 from reconciler.reconcile.images import Images, Origin
@@ -37,6 +38,8 @@ class Place:
     instance: str = "default"
     message: str = ""
     """The subject of commits, as a template; '' for the usual one."""
+    manifests: str = ""
+    """The folder below the status path that manifests for another GitOps tool go to; '' for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +57,17 @@ class World:
     seen: Seen = field(default_factory=Seen)
     cluster: Cluster | None = None
     reporters: tuple[Reporter, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    """Those of the reporters that can say what is shown otherwise."""
+    rollouts: Rollouts | None = None
+    rolls_out: bool = False
+    """Whether nodes are to run what is delivered: by a MachineConfig of ours, or by another GitOps tool's."""
     staging: str = ""
     """Where single images are built to, '' for each pool's own repository."""
 
 
+_MOST_VERSIONS = 10
+"""Versions of a status file that are looked through for one that is believed."""
 _STALE = Reason(
     "architectures",
     "missing",
@@ -113,6 +123,26 @@ class Planning:
     def record_path(self, pool: str) -> str:
         """A pool's status file, as the whole repository names it."""
         return self._world.history.path(self.status_path, f"{pool}.yaml")
+
+    def believed(self, record: PoolRecord) -> PoolRecord | None:
+        """What may be delivered of a record: itself, if its index holds the images that it names and each says that it
+        is this pool's; else the latest version of it of which that is true. None when there is none, or the pool is not
+        sound. Raises RegistryUnavailable, RegistryError."""
+        pool = self.pools().get(record.pool)
+        if pool is None:
+            return None
+        if self.images.believed(pool, record, self._origin):
+            return record
+        versions = self._world.history.earlier(self.tip, self.status_path, pool.name)
+        return next(
+            (
+                one
+                for one in islice(versions, _MOST_VERSIONS)
+                if one.instance == record.instance
+                and self.images.believed(pool, one, self._origin, quiet=True)
+            ),
+            None,
+        )
 
     def warnings(self) -> tuple[Fault, ...]:
         """Status files that cannot be read, records that were not believed, and what is odd in the cluster."""

@@ -5,17 +5,16 @@ Belongs here: the order of the steps. Does not belong here: when passes happen, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from reconciler.core.documents import Schedule
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Plan, PoolPlan
-from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, ReconcilerError
-from reconciler.ports import Registry
-from reconciler.reconcile import state
+from reconciler.ports.cluster import PoolReport, PoolRollout
+from reconciler.reconcile import drift, state
 from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.planning import Planning, World
 from reconciler.reconcile.reporting import Reporting, report
@@ -78,6 +77,7 @@ class Survey:
     warnings: tuple[Fault, ...]
     problems: tuple[ReconcilerError, ...]
     work: Mapping[tuple[str, Arch], Work] = field(default_factory=dict)
+    rollouts: Mapping[str, PoolRollout] = field(default_factory=dict)
 
     @property
     def images(self) -> tuple[state.Image, ...]:
@@ -147,27 +147,43 @@ class Reconciler:
     def look(self) -> Survey:
         """What is recorded and what a pass would do, without doing anything."""
         self._world.seen.forget()
+        problems: list[ReconcilerError] = []
         try:
             planning = self._observe()
+            known, work = self._known_work(planning, problems)
+            records = planning.records.pools
+            reports = []
+            for planned in (pool for pool in planning.plan.pools if pool.cells):
+                with Isolated(planned.name, problems):
+                    reports.append(self._report(planning, planned, work, known, records.get(planned.name)))
+            rollouts = self._rollouts(planning, problems)
+            drifts = drift.find(self._world, planning, reports, rollouts, problems)
         finally:
             self._world.history.settle()
-        problems = list(planning.problems)
-        drifts: list[Drift] = []
-        for name, pool in planning.pools().items():
-            record = planning.records.pools.get(name)
-            try:
-                drifts += drift(self._world.registry, pool, record) if record else ()
-            except ReconcilerError as error:
-                problems.append(error)
-        work = self._known_work(planning, problems)
-        warnings = planning.warnings()
-        return Survey(planning.plan, planning.records.pools, tuple(drifts), warnings, tuple(problems), work)
+        shown = {doubt.fault for doubt in planning.images.doubts if not doubt.gone}
+        return Survey(
+            planning.plan,
+            records,
+            drifts,
+            tuple(fault for fault in planning.warnings() if fault not in shown),
+            (*planning.problems, *problems),
+            {key: one for key, one in work.items() if one.build},
+            rollouts,
+        )
+
+    def _rollouts(self, planning: Planning, problems: list[ReconcilerError]) -> Mapping[str, PoolRollout]:
+        reader = self._world.rollouts
+        if reader is not None:
+            with Isolated("cluster", problems):
+                return reader.look([pool.name for pool in planning.plan.pools])
+        return {}
 
     def _known_work(
         self, planning: Planning, problems: list[ReconcilerError]
-    ) -> dict[tuple[str, Arch], Work]:
-        """How the builds stand that the builder knows of."""
+    ) -> tuple[Known, dict[tuple[str, Arch], Work]]:
+        """The builds that the builder knows of, and how those stand that are wanted."""
         works: dict[tuple[str, Arch], Work] = {}
+        known: Known = {}
         with Isolated("builder", problems):
             known = self._builds.known()
             for planned in planning.plan.pools:
@@ -175,7 +191,7 @@ class Reconciler:
                     if cell.action is Action.BUILD:
                         key = (planned.name, cell.arch)
                         works[key] = self._builds.stand(planned.name, planning.targets[key], known)
-        return {key: work for key, work in works.items() if work.build}
+        return known, works
 
     def _observe(self) -> Planning:
         return Planning(self._world, self._world.repository.fetch(self._world.place.source))
@@ -209,8 +225,7 @@ class Reconciler:
         ]
         if not due:
             return
-        record = self._ours(planning.records.pools.get(planned.name))
-        begun = report(planning, planned, works, known, record)
+        begun = self._report(planning, planned, works, known, planning.records.pools.get(planned.name))
         self._reporting.tell([begun], planning.problems)
         for arch, work in due:
             with Isolated(planned.name, planning.problems):
@@ -222,9 +237,20 @@ class Reconciler:
                     begun.work,
                 )
 
-    def _ours(self, record: PoolRecord | None) -> PoolRecord | None:
-        """A record, if it is this instance's to deliver."""
-        return record if record and record.instance == self._world.place.instance else None
+    def _report(
+        self,
+        planning: Planning,
+        planned: PoolPlan,
+        works: Mapping[tuple[str, Arch], Work],
+        known: Known,
+        record: PoolRecord | None,
+    ) -> PoolReport:
+        """Where a pool stands, with its record if that is this instance's to deliver."""
+        ours = record if record and record.instance == self._world.place.instance else None
+        found = planning.believed(ours) if ours and self._world.deliveries else ours
+        return report(
+            planning, planned, works, known, found or ours, believed=found is not None or ours is None
+        )
 
     def _asked(self, planning: Planning) -> frozenset[str]:
         """The pools for which somebody asked on the cluster since the last pass."""
@@ -249,31 +275,11 @@ class Reconciler:
             return
         with Isolated("cluster", planning.problems):
             cluster.record(planning.observation)
-        self._reporting.tell(
-            (
-                report(planning, planned, works, known, self._ours(records.get(planned.name)))
-                for planned in pools
-                if planned.cells
-            ),
-            planning.problems,
-        )
+        for planned in pools:
+            if planned.cells:
+                with Isolated(planned.name, planning.problems):
+                    record = records.get(planned.name)
+                    shown = self._report(planning, planned, works, known, record)
+                    self._reporting.tell([shown], planning.problems)
         if planning.catalogue.clean:
             self._reporting.keep_only((planned.name for planned in pools), planning.problems)
-
-
-def drift(registry: Registry, pool: Pool, record: PoolRecord) -> Iterator[Drift]:
-    """Where the registry is not as a pool's record says. Raises RegistryUnavailable, RegistryError."""
-    if _is_gone(registry, record.image):
-        yield Drift(pool.name, None, f"the index {record.image} is gone")
-    for entry in record.architectures:
-        if _is_gone(registry, entry.image):
-            yield Drift(pool.name, entry.arch, f"the image {entry.image} is gone")
-    push, digest = pool.definition.push, record.image.partition("@")[2]
-    tagged = registry.digest(push.repository, push.tag)
-    if tagged != digest:
-        yield Drift(pool.name, None, f"{push} names {tagged or 'nothing'}, not {digest}")
-
-
-def _is_gone(registry: Registry, image: str) -> bool:
-    repository, _, digest = image.partition("@")
-    return registry.digest(repository, digest) is None

@@ -71,9 +71,16 @@ def work_of(pool: PoolPlan) -> str:
 
 
 def report(
-    planning: Planning, pool: PoolPlan, works: Works, known: Known, record: PoolRecord | None
+    planning: Planning,
+    pool: PoolPlan,
+    works: Works,
+    known: Known,
+    record: PoolRecord | None,
+    *,
+    believed: bool,
 ) -> PoolReport:
-    """Where a pool stands. `record` is what the tip's status says of it; `known` are the builds there are."""
+    """Where a pool stands. `record` is what the tip's status says of it, which may be `believed` or not; `known` are
+    the builds there are."""
     images = tuple(
         _arch(cell, works.get((pool.name, cell.arch)), known.get((pool.name, cell.arch), ()))
         for cell in pool.cells
@@ -88,6 +95,7 @@ def report(
         image=record.image if record else "",
         source_commit=record.source_commit if record else "",
         state=_state(images, record),
+        believed=believed,
     )
 
 

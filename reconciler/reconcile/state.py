@@ -19,6 +19,20 @@ from reconciler.reconcile.preview import arch_record
 from reconciler.reconcile.work import Standing, Work
 
 
+class Where(StrEnum):
+    """What is not as recorded, or was recorded by somebody else."""
+
+    GIT = "git"
+    REGISTRY = "registry"
+    CLUSTER = "cluster"
+    """The objects that say which image nodes are to run."""
+    NODES = "nodes"
+    """What nodes run: it is shown, and never changed by us."""
+
+
+_OF_IMAGES = (Where.GIT, Where.REGISTRY)
+
+
 class State(StrEnum):
     """Where one image stands."""
 
@@ -43,6 +57,7 @@ class Drift:
     pool: str
     arch: Arch | None
     message: str
+    where: Where = Where.REGISTRY
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +80,7 @@ def images(
     drifts: Iterable[Drift] = (),
 ) -> tuple[Image, ...]:
     """Every image of a plan, in its order."""
-    drifted = {(drift.pool, drift.arch) for drift in drifts}
+    drifted = {(drift.pool, drift.arch) for drift in drifts if drift.where in _OF_IMAGES}
     found = []
     for pool in plan.pools:
         for cell in pool.cells:

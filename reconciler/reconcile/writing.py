@@ -5,7 +5,7 @@ Belongs here: what is written where, and stopping when the branch moved. Does no
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from reconciler.core.plan import Action, Cell
@@ -15,6 +15,7 @@ from reconciler.errors import GitError, ReconcilerError
 from reconciler.ports import PushOutcome
 from reconciler.reconcile import record as recording
 from reconciler.reconcile.isolation import Isolated
+from reconciler.reconcile.manifests import differing
 from reconciler.reconcile.planning import Planning, World
 from reconciler.reconcile.publish import move_tag, publish
 
@@ -66,12 +67,13 @@ class Writing:
         Raises GitUnavailable. A branch that takes no commit is a problem, and the tags of what it did not take stay.
         """
         place, repository = self._world.place, self._world.repository
-        changed = [one for one in ready if one.new != one.old]
+        manifests = differing(self._world, self._planning, (one.new for one in ready))
+        changed = [one for one in ready if one.new != one.old or one.pool.name in manifests]
         commit = ""
         if changed:
             if repository.head(place.source) != self._planning.head:
                 return Written(overtaken=True)
-            commit = self._commit(changed)
+            commit = self._commit(changed, dict(manifests.values()))
             result = repository.push(place.write_branch, commit)
             if result.outcome is PushOutcome.MOVED:
                 return Written(overtaken=True)
@@ -89,21 +91,31 @@ class Writing:
         repository = pool.definition.push.repository
         wanted = ((arch, image.image) for arch, image in chosen.items())
         index = publish(self._world.registry, repository, wanted, self._world.seen)
-        earlier = self._world.history.earlier(planning.tip, planning.status_path, pool.name)
-        source = recording.commit_that_led_to(index, earlier, planning.source)
+        old = planning.records.pools.get(pool.name)
+        source = self._source(pool, index, old)
         instance = self._world.place.instance
         new = recording.compose(pool.name, instance, index, source, chosen, planning.images)
-        old = planning.records.pools.get(pool.name)
         if old and old.engine != new.engine and recording.same_images(old, new):
             new = old  # believed as it is; a new engine alone is no reason to write
         return Ready(pool, old, new)
 
-    def _commit(self, changed: list[Ready]) -> str:
+    def _source(self, pool: Pool, index: str, old: PoolRecord | None) -> str:
+        """The commit that led to an index. What a record says of that is believed when its history was looked at."""
+        planning, known = self._planning, self._world.seen.records
+        if old is not None and old.image == index and known.get(old):
+            return old.source_commit
+        earlier = self._world.history.earlier(planning.tip, planning.status_path, pool.name)
+        source = recording.commit_that_led_to(index, earlier, planning.source)
+        if old is not None and (old.image, old.source_commit) == (index, source):
+            known[old] = True
+        return source
+
+    def _commit(self, changed: list[Ready], manifests: Mapping[str, bytes]) -> str:
         planning, place, repository = self._planning, self._world.place, self._world.repository
         paths = {one.pool.name: planning.record_path(one.pool.name) for one in changed}
         return repository.commit(
             planning.tip,
-            recording.files(paths, (one.new for one in changed)),
+            {**recording.files(paths, (one.new for one in changed)), **manifests},
             recording.message(
                 [(one.old, one.new) for one in changed], planning.source, place.instance, place.message
             ),

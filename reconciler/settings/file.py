@@ -64,7 +64,10 @@ def read_settings(content: bytes, path: str) -> Settings:
     return Settings(
         source=_source(file.source),
         write_back=WriteBack(
-            file.write_back.branch or file.source.branch, file.write_back.credentials, file.write_back.message
+            file.write_back.branch or file.source.branch,
+            file.write_back.credentials,
+            file.write_back.message,
+            file.write_back.manifests,
         ),
         instance=file.instance,
         registry=RegistrySettings(tuple(registry.insecure), registry.auth_file, registry.ca_file),
@@ -142,7 +145,7 @@ def _between(file: _File, document: Document) -> Iterator[Fault]:
     if file.cluster.mode is ClusterMode.NONE:
         for at, needs in (
             (("builder", "type"), file.builder.type is not BuilderType.LOCAL),
-            (("deliver",), Delivery.POOL_ANNOTATION in file.deliver),
+            (("deliver",), any(way is not Delivery.COMMIT for way in file.deliver)),
         ):
             if needs:
                 hint = "add cluster: {mode: in-cluster} or cluster: {mode: kubeconfig}"
@@ -173,9 +176,9 @@ class _Kind(StrEnum):
 _Branch = Annotated[str, AfterValidator(rules.branch)]
 _Commit = Annotated[str, AfterValidator(rules.commit)]
 _FileName = Annotated[str, AfterValidator(rules.file_name)]
-_Type = Annotated[BuilderType, PlainValidator(one_of(BuilderType, later=("openshift",)))]
+_Type = Annotated[BuilderType, PlainValidator(one_of(BuilderType))]
 _Mode = Annotated[ClusterMode, PlainValidator(one_of(ClusterMode))]
-_Deliver = Annotated[Delivery, PlainValidator(one_of(Delivery, later=("machine-config", "nodepool")))]
+_Deliver = Annotated[Delivery, PlainValidator(one_of(Delivery, later=("nodepool",)))]
 
 
 class _Verify(Strict):
@@ -201,6 +204,7 @@ class _WriteBack(Strict):
     branch: _Branch = ""
     credentials: _FileName = ""
     message: Annotated[str, AfterValidator(rules.message)] = ""
+    manifests: Folder = ""
 
 
 class _Registry(Strict):

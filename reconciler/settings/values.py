@@ -19,6 +19,8 @@ class BuilderType(StrEnum):
     LOCAL = "local"
     JOB = "job"
     """Kubernetes Jobs, each on a node of its image's architecture."""
+    OPENSHIFT = "openshift"
+    """The same as OpenShift's Builds."""
 
 
 class StorageDriver(StrEnum):
@@ -51,6 +53,8 @@ class Delivery(StrEnum):
     COMMIT = "commit"
     POOL_ANNOTATION = "pool-annotation"
     """Annotations of the MachineConfigPool."""
+    MACHINE_CONFIG = "machine-config"
+    """A MachineConfig per pool, which the Machine Config Operator rolls out."""
 
 
 class Verification(StrEnum):
@@ -118,11 +122,13 @@ class Source:
 @dataclass(frozen=True, slots=True)
 class WriteBack:
     """Where status files are committed. `credentials` is a folder of secret files for pushing, '' for those of the
-    source; `message` a template for the subject, '' for the usual one."""
+    source; `message` a template for the subject, '' for the usual one; `manifests` the folder below the status path for
+    MachineConfigs that another GitOps tool applies, '' for none."""
 
     branch: str
     credentials: str = ""
     message: str = ""
+    manifests: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,8 @@ def test_all_that_a_cluster_may_be_asked() -> None:
         staging="registry.example.com/os/staging",
         trust_bundle="ca",
     )
-    assert found.deliver == (Delivery.COMMIT, Delivery.POOL_ANNOTATION)
+    assert found.deliver == tuple(Delivery)
+    assert found.write_back.manifests == "manifests/east"
 
 
 def test_all_that_a_daemon_may_be_told() -> None:
@@ -166,7 +167,7 @@ def test_every_fault_is_told_at_once() -> None:
     for old, new in (
         ("branch: main", "brunch: main"),
         ("60s", "soon"),
-        ("type: local", "type: openshift"),
+        ("[commit]", "[nodepool]"),
         ("web:", "wep:"),
     ):
         text = changed(text, old, new)
@@ -175,7 +176,7 @@ def test_every_fault_is_told_at_once() -> None:
     assert [(fault.line, fault.hint) for fault in caught.value.faults] == [
         (5, "did you mean branch?"),
         (7, "write it like 90s, 5m, 1h or 7d, and not zero"),
-        (11, "this comes with a later release"),
+        (14, "this comes with a later release"),
         (15, "did you mean web?"),
     ]
 

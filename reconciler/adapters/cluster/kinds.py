@@ -15,3 +15,6 @@ PODS: Final = Kind("", "v1", "pods", "Pod")
 MACHINE_CONFIG_POOLS: Final = Kind(
     "machineconfiguration.openshift.io", "v1", "machineconfigpools", "MachineConfigPool", namespaced=False
 )
+MACHINE_CONFIGS: Final = Kind(
+    "machineconfiguration.openshift.io", "v1", "machineconfigs", "MachineConfig", namespaced=False
+)

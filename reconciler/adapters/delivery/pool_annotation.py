@@ -26,7 +26,7 @@ _TRIES: Final = 4
 
 
 class PoolAnnotations:
-    """A `Reporter`. A pool that the cluster does not have is shown nowhere."""
+    """A `Delivery`. A pool that the cluster does not have is shown nowhere."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -54,14 +54,28 @@ class PoolAnnotations:
     def keep_only(self, pools: Collection[str]) -> None:
         """What was delivered for a pool stays until somebody removes it."""
 
+    def differences(self, pool: PoolReport) -> tuple[str, ...]:
+        """The annotations that say another image or commit; changes nothing. Raises as `report`."""
+        found = self._api.get(POOL, pool.pool)
+        if found is None:
+            return ()
+        known = found["metadata"].get("annotations") or {}
+        wanted = {key: value for key, value in _wanted(pool).items() if key != STATE}
+        return tuple(
+            f"MachineConfigPool {pool.pool} has the annotation {key} {known.get(key) or 'missing'}, "
+            f"not {value or 'missing'}"
+            for key, value in wanted.items()
+            if known.get(key) != value
+        )
+
 
 def _wanted(pool: PoolReport) -> Mapping[str, str | None]:
-    """The value of each annotation; None for one that is not to be there."""
-    return {
-        IMAGE: pool.image or None,
-        SOURCE: pool.source_commit or None,
-        STATE: pool.state.value if pool.state else None,
-    }
+    """The value of each annotation; None for one that is not to be there. What an image that is not believed has there
+    already stays."""
+    state = {STATE: pool.state.value if pool.state else None}
+    if not pool.believed:
+        return state
+    return {IMAGE: pool.image or None, SOURCE: pool.source_commit or None, **state}
 
 
 def _changes(found: Json, wanted: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from reconciler.cli import board, compose
+from reconciler.cli import board, compose, rollouts
 from reconciler.cli.commands.once import config_option
 from reconciler.cli.local import cache_folder
 from reconciler.cli.output import Output
@@ -36,10 +36,10 @@ Examples:
 @click.option("--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context
 def status(ctx: click.Context, config: Path, form: str) -> None:
-    """Show pools and architectures: recorded, in flight, failed, drifted.
+    """Show pools and architectures: recorded, in flight, failed, drifted; and how far nodes have come.
 
-    Asks Git and the registry, and the daemon on this machine that runs with this configuration, if there is one.
-    Changes nothing. Exit status: 0 everything is as recorded and wanted; 1 otherwise.
+    Asks Git, the registry and the cluster, and the daemon on this machine that runs with this configuration, if there
+    is one. Changes nothing. Exit status: 0 everything is as recorded and wanted; 1 otherwise.
     """
     output = Output()
     with compose.reconciler(config) as running:
@@ -53,8 +53,12 @@ def status(ctx: click.Context, config: Path, form: str) -> None:
         click.echo(render.json_text(_document(survey, images, daemon)))
     else:
         output.table(_rows(images), header=("POOL", "ARCH", "STATE", "RECORDED", "WHY"))
+        nodes = list(rollouts.rows(survey.rollouts, survey.records))
+        if nodes:
+            output.say("")
+            output.table(nodes, header=rollouts.HEADER)
         for drift in survey.drifts:
-            output.note(f"{drift.pool}: drifted: {drift.message}", style="yellow")
+            output.note(f"{drift.pool}: drifted ({drift.where}): {drift.message}", style="yellow")
         output.faults(survey.warnings, "warning")
         output.faults(survey.plan.errors, "error")
         for problem in survey.problems:
@@ -63,7 +67,7 @@ def status(ctx: click.Context, config: Path, form: str) -> None:
         for image in images:
             if image.build and image.build.cause:
                 output.note(f"{image.pool} {image.arch}: log of the failed build: {image.build.log}")
-    bad = survey.drifts or survey.problems or survey.plan.errors
+    bad = survey.drifts or survey.problems or survey.plan.errors or rollouts.stuck(survey.rollouts.values())
     ctx.exit(1 if bad or any(image.state not in _GOOD for image in images) else 0)
 
 
@@ -144,11 +148,17 @@ def _document(survey: Survey, images: Sequence[Image], daemon: Mapping[str, Any]
                     for image in images
                     if image.pool == pool.name
                 },
+                "rollout": rollouts.document(survey.rollouts.get(pool.name), record),
             }
             for pool in survey.plan.pools
         ],
         "drifts": [
-            {"pool": d.pool, "arch": d.arch.value if d.arch else None, "message": d.message}
+            {
+                "pool": d.pool,
+                "arch": d.arch.value if d.arch else None,
+                "where": d.where.value,
+                "message": d.message,
+            }
             for d in survey.drifts
         ],
         "warnings": [{"path": w.path, "line": w.line, "message": w.message} for w in survey.warnings],

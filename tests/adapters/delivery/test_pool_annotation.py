@@ -3,6 +3,7 @@ it in `tests/e2e/cluster`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from reconciler.adapters.delivery.pool_annotation import IMAGE, POOL, SOURCE, STATE, PoolAnnotations
 from reconciler.core.model import Arch
 from reconciler.errors import Conflict
-from reconciler.ports.cluster import ArchReport, BuildState, PoolReport
+from reconciler.ports.cluster import ArchReport, BuildState, Delivery, PoolReport
 from tests.adapters.builders.job.support import FakeApi
 
 INDEX = "registry.example.com/os/worker@sha256:" + "a" * 64
@@ -99,3 +100,28 @@ def test_one_that_changes_all_the_time_is_left_for_the_next_pass(api: FakeApi) -
         PoolAnnotations(api).report(REPORT)
     assert patches(api) == 4
     PoolAnnotations(api).keep_only({"infra"})
+
+
+def test_what_somebody_changes_is_told(api: FakeApi) -> None:
+    shows: Delivery = PoolAnnotations(api)
+    assert len(shows.differences(REPORT)) == 2
+    shows.report(REPORT)
+    assert shows.differences(REPORT) == ()
+    other = INDEX.replace("a" * 64, "d" * 64)
+    FakeApi.patch(api, POOL, "worker", {"metadata": {"annotations": {IMAGE: other, SOURCE: None}}})
+    image, source = shows.differences(REPORT)
+    assert image == f"MachineConfigPool worker has the annotation {IMAGE} {other}, not {INDEX}"
+    assert source == f"MachineConfigPool worker has the annotation {SOURCE} missing, not {'c' * 40}"
+    assert shown(api)[IMAGE] == other, "looking changes nothing"
+    shows.report(REPORT)
+    assert shows.differences(REPORT) == ()
+    assert PoolAnnotations(FakeApi()).differences(REPORT) == ()
+
+
+def test_an_image_that_is_not_believed_is_not_shown_and_the_last_one_stays(api: FakeApi) -> None:
+    PoolAnnotations(api).report(REPORT)
+    doubted = replace(
+        REPORT, image=INDEX.replace("a" * 64, "d" * 64), believed=False, state=BuildState.BUILDING
+    )
+    PoolAnnotations(api).report(doubted)
+    assert (shown(api)[IMAGE], shown(api)[STATE]) == (INDEX, "Building")

@@ -66,7 +66,8 @@ builder:
     staging: registry.example.com/os/staging
     trustBundle: ca
 cluster: {mode: kubeconfig, kubeconfig: kube/config, context: east, namespace: machine-os, vanished: drop}
-deliver: [commit, pool-annotation]
+deliver: [commit, pool-annotation, machine-config]
+writeBack: {manifests: manifests/east}
 """
 
 _URL = "https://git.example.com/acme/machine-os.git"
@@ -216,7 +217,9 @@ BAD_SETTINGS = (
     ),
     _bad_settings("insecure as text", '["127.0.0.1:5000"]', "a", 10, "must be a list"),
     _bad_settings("empty file", "auth.json", "''", 10, "must be a path"),
-    _bad_settings("unknown builder", "type: local", "type: loca", 11, "must be local or job, not 'loca'"),
+    _bad_settings(
+        "unknown builder", "type: local", "type: loca", 11, "must be local or job or openshift, not 'loca'"
+    ),
     _bad_settings("no builds at once", "concurrency: 2", "concurrency: 0", 11, "must be from 1 to 64, not 0"),
     _bad_settings("concurrency as text", "concurrency: 2", "concurrency: '2'", 11, "must be a whole number"),
     _bad_settings(
@@ -240,10 +243,25 @@ BAD_SETTINGS = (
         "deliver needs a cluster",
         schema=False,
     ),
+    _bad_settings(
+        "MachineConfigs without a cluster",
+        "[commit]",
+        "[commit, machine-config]",
+        14,
+        "deliver needs a cluster",
+        schema=False,
+    ),
     *(
         Bad(name, changed(CLUSTER, old, new), line, message, schema)
         for name, old, new, line, message, schema in (
-            ("builder of a later release", "type: job", "type: openshift", 5, "must be local or job", True),
+            (
+                "unknown kind of builder",
+                "type: job",
+                "type: tekton",
+                5,
+                "must be local or job or openshift",
+                True,
+            ),
             (
                 "short image",
                 "quay.io/buildah/stable:v1.41.0",
@@ -286,6 +304,7 @@ BAD_SETTINGS = (
                 "no meaning",
                 False,
             ),
+            ("manifests above", "manifests/east", "../east", 23, "must be a relative folder", True),
             ("empty context", "context: east", "context: ''", 21, "must be the name of a context", True),
             ("bad namespace", "namespace: machine-os", "namespace: a.b", 21, "must be a DNS label", True),
             ("unknown policy", "vanished: drop", "vanished: forget", 21, "must be keep or drop", True),
@@ -294,9 +313,7 @@ BAD_SETTINGS = (
     _bad_settings("no architectures", "[amd64, arm64]", "[]", 13, "must not be empty"),
     _bad_settings("no delivery", "[commit]", "[]", 14, "must not be empty"),
     _bad_settings("delivery twice", "[commit]", "[commit, commit]", 14, "names 'commit' twice"),
-    _bad_settings(
-        "delivery of a later release", "[commit]", "[machine-config]", 14, "must be commit or pool-annotation"
-    ),
+    _bad_settings("delivery of a later release", "[commit]", "[nodepool]", 14, "must be commit or pool-ann"),
     _bad_settings("listen without host", '"127.0.0.1:8080"', '":8080"', 15, "must be host:port"),
     _bad_settings("listen without port", '"127.0.0.1:8080"', "localhost", 15, "must be host:port"),
     _bad_settings(
