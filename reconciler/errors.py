@@ -142,3 +142,16 @@ class Conflict(ClusterError):
 
     reason = "Conflict"
     disposition = Disposition.RETRY
+
+
+class ForgeError(ReconcilerError):
+    """The forge refused a request that trying again will not change (no such pull request, not allowed)."""
+
+    reason = "ForgeRefused"
+
+
+class ForgeUnavailable(ForgeError):
+    """The forge could not be reached, asked us to wait for long, or kept answering with a transient status."""
+
+    reason = "ForgeUnavailable"
+    disposition = Disposition.RETRY

@@ -38,6 +38,7 @@ OUTSIDE = {
     "adapters.clock": set(),
     "adapters.cluster": {"kubernetes", "urllib3"},
     "adapters.delivery": set(),
+    "adapters.forge": {"httpx"},
     "adapters.git": {"git"},
     "adapters.registry": {"httpx"},
     "reconcile": set(),

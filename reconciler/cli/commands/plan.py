@@ -8,13 +8,13 @@ from pathlib import Path
 
 import click
 
-from reconciler.cli import local
+from reconciler.cli import local, planning
 from reconciler.cli.output import Output
 from reconciler.core import render
+from reconciler.core.comment import LIMITS
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action
 from reconciler.reconcile.bases import Bases
-from reconciler.reconcile.preview import Preview
 from reconciler.reconcile.targets import Scope
 
 
@@ -37,6 +37,7 @@ Examples:
   reconciler plan                                   what the daemon would do at HEAD
   reconciler plan --base main --head HEAD           what this branch causes
   reconciler plan --base HEAD~1 --output json --detailed-exitcode
+  reconciler plan --base HEAD^1 --output markdown   the comment for a pull request, at its merge result
 """
 )
 @click.option(
@@ -57,7 +58,23 @@ Examples:
     help="Only these architectures.",
 )
 @click.option("--pool", "pools", metavar="NAME", multiple=True, help="Only these pools.")
-@click.option("--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--output", "form", type=click.Choice(["table", "json", "markdown"]), default="table", show_default=True
+)
+@click.option(
+    "--forge",
+    type=click.Choice(sorted(LIMITS)),
+    default="github",
+    show_default=True,
+    help="With --output markdown: keep the comment as short as this forge wants it.",
+)
+@click.option(
+    "--instance",
+    type=planning.Instance(),
+    default="default",
+    show_default=True,
+    help="With --output markdown: the daemon whose preview it is; see `reconciler preview`.",
+)
 @click.option(
     "--resolve-bases", is_flag=True, help="Ask registries what base images are today (needs the network)."
 )
@@ -76,6 +93,8 @@ def plan(
     architectures: tuple[Arch, ...],
     pools: tuple[str, ...],
     form: str,
+    forge: str,
+    instance: str,
     resolve_bases: bool,
     config: Path | None,
     detailed_exitcode: bool,
@@ -94,12 +113,14 @@ def plan(
             from reconciler.cli import compose  # an offline plan does without its libraries
 
             bases = Bases(stack.enter_context(compose.registry(config)))
-        resolve = history.objects.resolve
-        preview = Preview(history, Scope(architectures, pools=frozenset(pools)), bases)
-        made = preview.plan(resolve(head), resolve(base) if base is not None else None)
+        made = planning.make(history, head, base, Scope(architectures, pools=frozenset(pools)), bases)
     unknown = sorted(set(pools) - {p.name for p in made.pools} - set(made.removed))
     if form == "json":
         click.echo(render.json_text(render.document(made)))
+    elif form == "markdown":
+        options = _options(architectures, pools, resolve_bases, config)
+        text = planning.markdown(made, history, forge, options, instance)
+        click.echo(text.encode(), nl=False)  # the same bytes in every locale
     else:
         output.plan(made)
     for name in unknown:
@@ -108,3 +129,18 @@ def plan(
         ctx.exit(1)
     if detailed_exitcode and made.summary[Action.BUILD]:
         ctx.exit(2)
+
+
+def _options(
+    architectures: tuple[Arch, ...],
+    pools: tuple[str, ...],
+    resolve_bases: bool,
+    config: Path | None,
+) -> tuple[str, ...]:
+    """The options that a comment depends on, beside the commits."""
+    return (
+        *(word for arch in architectures for word in ("--arch", arch.value)),
+        *(word for pool in pools for word in ("--pool", pool)),
+        *(("--resolve-bases",) if resolve_bases else ()),
+        *(("--config", str(config)) if config else ()),
+    )

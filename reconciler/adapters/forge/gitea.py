@@ -1,0 +1,119 @@
+"""Gitea and Forgejo.
+
+Belongs here: requests and answers of their REST API, as their Swagger description has them (`/swagger.v1.json`; the
+same for both in all that is used here). Does not belong here: sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reconciler.adapters.forge.dialect import (
+    Call,
+    Posted,
+    commit_id,
+    described,
+    inner,
+    owned,
+    part,
+    sha,
+    state,
+)
+from reconciler.ports.forge import Comment, Pull, State, Status
+
+_WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failure"}
+_CREATED: Final = frozenset({201})
+_LISTED: Final = 50
+"""The most that a server gives at once unless it is configured otherwise (`api.MAX_RESPONSE_ITEMS`)."""
+
+
+class Gitea:
+    """Implements `Dialect` for one repository, `OWNER/NAME`. Raises ForgeError for another spelling.
+
+    Accounts are known by their number: a login can be given up and taken by somebody else.
+    """
+
+    comment_limit = 65_536
+    """They name none; GitHub's is long enough for anybody who reads."""
+
+    def __init__(self, repository: str) -> None:
+        self._at = owned(repository)
+
+    def headers(self, token: str) -> Mapping[str, str]:
+        """A token, by their own word for it."""
+        return {"Accept": "application/json", "Authorization": f"token {token}"}
+
+    def who(self) -> Call:
+        """The token's user."""
+        return Call("GET", "/user")
+
+    def who_else(self) -> Call | None:
+        """There are only users."""
+        return None
+
+    def read_who(self, answer: Any) -> str:
+        """The number."""
+        return str(part(answer, "id", int))
+
+    def pull(self, number: int) -> Call:
+        """One pull request."""
+        return Call("GET", f"{self._at}/pulls/{number}")
+
+    def read_pull(self, answer: Any) -> Pull:
+        """Its head, and where that is from."""
+        head, base = inner(answer, "head"), inner(answer, "base")
+        return Pull(
+            number=part(answer, "number", int),
+            title=part(answer, "title", str),
+            head=sha(head, "sha"),
+            target=part(base, "ref", str),
+            is_open=part(answer, "state", str) == "open",
+            is_fork=head.get("repo_id") != base.get("repo_id"),
+        )
+
+    def comments(self, number: int) -> Call:
+        """All of them: this list has no pages, and is in order of time."""
+        return Call("GET", f"{self._at}/issues/{number}/comments")
+
+    def read_comment(self, answer: Any) -> Comment | None:
+        """A comment that was brought along from another forge has an original author, and is none of ours."""
+        author = inner(answer, "user").get("id")
+        ours = isinstance(author, int) and not answer.get("original_author")
+        return Comment(
+            id=part(answer, "id", int),
+            author=str(author) if ours else "",
+            body=str(answer.get("body") or ""),
+            url=str(answer.get("html_url") or ""),
+        )
+
+    def create_comment(self, number: int, body: str) -> Call:
+        """Pull requests are issues, here."""
+        return Call("POST", f"{self._at}/issues/{number}/comments", {"body": body}, _CREATED)
+
+    def edit_comment(self, number: int, comment: int, body: str) -> Call:  # noqa: ARG002  (GitLab needs the number)
+        """A comment's id is enough."""
+        return Call("PATCH", f"{self._at}/issues/comments/{comment}", {"body": body})
+
+    def statuses(self, commit: str) -> Call:
+        """Of every context all that were ever set."""
+        return Call("GET", f"{self._at}/commits/{commit_id(commit)}/statuses?limit={_LISTED}")
+
+    def read_status(self, answer: Any) -> Posted:
+        """One of them; what is called `state` when it is set is called `status` here."""
+        status = Status(
+            part(answer, "context", str),
+            state(part(answer, "status", str), _WORDS),
+            str(answer.get("description") or ""),
+        )
+        creator = inner(answer, "creator").get("id")
+        return Posted(part(answer, "id", int), str(creator) if isinstance(creator, int) else "", status)
+
+    def set_status(self, commit: str, status: Status) -> Call:
+        """A new one, which counts from now on."""
+        body = {
+            "state": _WORDS[status.state],
+            "context": status.context,
+            "description": described(status),
+        }
+        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)

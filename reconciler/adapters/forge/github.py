@@ -1,0 +1,123 @@
+"""GitHub, and GitHub Enterprise Server.
+
+Belongs here: requests and answers of its REST API, as its OpenAPI description has them (github/rest-api-description,
+version 2022-11-28). Does not belong here: sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reconciler.adapters.forge.dialect import (
+    LISTED,
+    Call,
+    Posted,
+    commit_id,
+    described,
+    inner,
+    owned,
+    part,
+    sha,
+    state,
+)
+from reconciler.ports.forge import Comment, Pull, State, Status
+
+_VERSION: Final = "2022-11-28"
+_WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failure"}
+_CREATED: Final = frozenset({201})
+
+
+class GitHub:
+    """Implements `Dialect` for one repository, `OWNER/NAME`. Raises ForgeError for another spelling.
+
+    Accounts are known by their login, in lower case: it is all that is known of an app, and nobody else can have it
+    while it does.
+    """
+
+    comment_limit = 65_536
+
+    def __init__(self, repository: str) -> None:
+        self._at = owned(repository)
+
+    def headers(self, token: str) -> Mapping[str, str]:
+        """A token of any kind as bearer."""
+        return {
+            "Accept": "application/vnd.github+json",
+            "X-GitHub-Api-Version": _VERSION,
+            "Authorization": f"Bearer {token}",
+        }
+
+    def who(self) -> Call:
+        """The user of a personal token."""
+        return Call("GET", "/user")
+
+    def who_else(self) -> Call | None:
+        """An app's installation, such as that of GitHub Actions, is no user to the REST API; GraphQL knows its name."""
+        return Call("POST", "../graphql", {"query": "{viewer{login}}"})
+
+    def read_who(self, answer: Any) -> str:
+        """The login, from either answer."""
+        viewer = inner(inner(answer, "data"), "viewer")
+        return part(viewer or answer, "login", str).lower()
+
+    def pull(self, number: int) -> Call:
+        """One pull request."""
+        return Call("GET", f"{self._at}/pulls/{number}")
+
+    def read_pull(self, answer: Any) -> Pull:
+        """Its head, and where that is from: a fork that was deleted is one still."""
+        head, base = inner(answer, "head"), inner(answer, "base")
+        return Pull(
+            number=part(answer, "number", int),
+            title=part(answer, "title", str),
+            head=sha(head, "sha"),
+            target=part(base, "ref", str),
+            is_open=part(answer, "state", str) == "open",
+            is_fork=inner(head, "repo").get("id") != inner(base, "repo").get("id"),
+        )
+
+    def comments(self, number: int) -> Call:
+        """The first page, oldest first: this list knows no other order."""
+        return Call("GET", f"{self._at}/issues/{number}/comments?per_page={LISTED}")
+
+    def read_comment(self, answer: Any) -> Comment | None:
+        """The author is null when the account was deleted."""
+        author = inner(answer, "user").get("login")
+        return Comment(
+            id=part(answer, "id", int),
+            author=author.lower() if isinstance(author, str) else "",
+            body=str(answer.get("body") or ""),
+            url=str(answer.get("html_url") or ""),
+        )
+
+    def create_comment(self, number: int, body: str) -> Call:
+        """Pull requests are issues, here."""
+        return Call("POST", f"{self._at}/issues/{number}/comments", {"body": body}, _CREATED)
+
+    def edit_comment(self, number: int, comment: int, body: str) -> Call:  # noqa: ARG002  (GitLab needs the number)
+        """A comment's id is enough."""
+        return Call("PATCH", f"{self._at}/issues/comments/{comment}", {"body": body})
+
+    def statuses(self, commit: str) -> Call:
+        """Of every context all that were ever set, newest first."""
+        return Call("GET", f"{self._at}/commits/{commit_id(commit)}/statuses?per_page={LISTED}")
+
+    def read_status(self, answer: Any) -> Posted:
+        """One of them."""
+        creator = inner(answer, "creator").get("login")
+        status = Status(
+            part(answer, "context", str),
+            state(part(answer, "state", str), _WORDS),
+            str(answer.get("description") or ""),
+        )
+        return Posted(part(answer, "id", int), creator.lower() if isinstance(creator, str) else "", status)
+
+    def set_status(self, commit: str, status: Status) -> Call:
+        """A new one, which counts from now on."""
+        body = {
+            "state": _WORDS[status.state],
+            "context": status.context,
+            "description": described(status),
+        }
+        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)

@@ -1,0 +1,113 @@
+"""GitLab.
+
+Belongs here: requests and answers of its REST API, version 4, as its documentation has them (doc/api/notes.md,
+commits.md, merge_requests.md, users.md). Does not belong here: sending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from reconciler.adapters.forge.dialect import (
+    LISTED,
+    Call,
+    Posted,
+    commit_id,
+    described,
+    inner,
+    part,
+    quoted,
+    sha,
+    state,
+)
+from reconciler.ports.forge import Comment, Pull, State, Status
+
+_WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failed"}
+_CREATED: Final = frozenset({200, 201})
+
+
+class GitLab:
+    """Implements `Dialect` for one project, `GROUP/NAME` or deeper. Raises ForgeError for another spelling.
+
+    Accounts are known by their number: a user name can be given up and taken by somebody else.
+    """
+
+    comment_limit = 1_000_000
+
+    def __init__(self, repository: str) -> None:
+        self._at = f"/projects/{quoted(repository)}"
+
+    def headers(self, token: str) -> Mapping[str, str]:
+        """Personal, project and group access tokens are taken as bearers too."""
+        return {"Accept": "application/json", "Authorization": f"Bearer {token}"}
+
+    def who(self) -> Call:
+        """The token's user; tokens of projects and groups have a bot's."""
+        return Call("GET", "/user")
+
+    def who_else(self) -> Call | None:
+        """There are only users."""
+        return None
+
+    def read_who(self, answer: Any) -> str:
+        """The number."""
+        return str(part(answer, "id", int))
+
+    def pull(self, number: int) -> Call:
+        """One merge request."""
+        return Call("GET", f"{self._at}/merge_requests/{number}")
+
+    def read_pull(self, answer: Any) -> Pull:
+        """Its head, and where that is from."""
+        return Pull(
+            number=part(answer, "iid", int),
+            title=part(answer, "title", str),
+            head=sha(answer, "sha"),
+            target=part(answer, "target_branch", str),
+            is_open=part(answer, "state", str) == "opened",
+            is_fork=answer.get("source_project_id") != answer.get("target_project_id"),
+        )
+
+    def comments(self, number: int) -> Call:
+        """The first page, oldest first."""
+        order = f"sort=asc&order_by=created_at&per_page={LISTED}"
+        return Call("GET", f"{self._at}/merge_requests/{number}/notes?{order}")
+
+    def read_comment(self, answer: Any) -> Comment | None:
+        """A note; those that GitLab writes about what happened are nobody's."""
+        if answer.get("system") if isinstance(answer, dict) else False:
+            return None
+        author = inner(answer, "author").get("id")
+        return Comment(
+            id=part(answer, "id", int),
+            author=str(author) if isinstance(author, int) else "",
+            body=str(answer.get("body") or ""),
+        )
+
+    def create_comment(self, number: int, body: str) -> Call:
+        """A note."""
+        return Call("POST", f"{self._at}/merge_requests/{number}/notes", {"body": body}, _CREATED)
+
+    def edit_comment(self, number: int, comment: int, body: str) -> Call:
+        """The note's text."""
+        return Call("PUT", f"{self._at}/merge_requests/{number}/notes/{comment}", {"body": body})
+
+    def statuses(self, commit: str) -> Call:
+        """Of every name the last."""
+        return Call("GET", f"{self._at}/repository/commits/{commit_id(commit)}/statuses?per_page={LISTED}")
+
+    def read_status(self, answer: Any) -> Posted:
+        """One of them."""
+        status = Status(
+            part(answer, "name", str),
+            state(part(answer, "status", str), _WORDS),
+            str(answer.get("description") or ""),
+        )
+        author = inner(answer, "author").get("id")
+        return Posted(part(answer, "id", int), str(author) if isinstance(author, int) else "", status)
+
+    def set_status(self, commit: str, status: Status) -> Call:
+        """A new one, or the next state of one that is pending."""
+        body = {"state": _WORDS[status.state], "name": status.context, "description": described(status)}
+        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)

@@ -1,0 +1,175 @@
+"""The port, on all three forges: what it asks for, and what it makes of the answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from reconciler.adapters.forge import Gitea, GitHub, GitLab, HttpForge
+from reconciler.core.comment import LIMITS
+from reconciler.errors import ForgeError
+from reconciler.ports import Request
+from reconciler.ports.forge import Pull, State, Status
+from tests.adapters.forge.conftest import DIALECTS, HEAD, Connect
+from tests.adapters.registry.support import Answer, scripted
+from tests.servers.forge import PullRequest, TestForge
+from tests.servers.forge_words import User
+
+GREEN = Status("reconciler/default", State.SUCCESS, "0 of 2 images would be built.")
+
+
+def test_a_pull_request_is_read(client: HttpForge, forge: TestForge) -> None:
+    assert client.pull(7) == Pull(7, "Change a pool", HEAD, "main", is_open=True, is_fork=False)
+    forge.pulls[8] = PullRequest(8, HEAD, "Other", "stable", open=False, fork=True)
+    assert client.pull(8) == Pull(8, "Other", HEAD, "stable", is_open=False, is_fork=True)
+
+
+@pytest.mark.parametrize("head", ["", "main", "--upload-pack=x", HEAD[:39], HEAD.upper() + "A", f"{HEAD}\n"])
+def test_a_head_that_is_no_commit_is_refused(connect: Connect, forge: TestForge, head: str) -> None:
+    said = {"number": 7, "iid": 7, "title": "", "state": "open", "sha": head, "target_branch": "main"}
+    said |= {"head": {"sha": head}, "base": {"ref": "main"}}
+    with scripted(lambda _: Answer(200, json.dumps(said).encode())) as server:
+        with pytest.raises(ForgeError, match="no commit as 'sha'"):
+            connect(f"http://{server.host}").pull(7)
+        assert forge.asked == []
+
+
+def test_a_comment_is_made_found_and_edited_in_place(client: HttpForge, forge: TestForge) -> None:
+    made = client.create_comment(7, "one\ntwo\n")
+    assert made.author == client.who()
+    client.edit_comment(7, made.id, "three\n")
+    assert [(c.id, c.author, c.body.strip()) for c in client.comments(7)] == [(made.id, made.author, "three")]
+    assert forge.comments[0].edits == 1
+
+
+def test_all_comments_are_read_however_many_pages_there_are(client: HttpForge, forge: TestForge) -> None:
+    ids = [forge.say(f"comment {n}", forge.other).id for n in range(250)]
+    assert [comment.id for comment in client.comments(7)] == ids
+    asked = [line for line in forge.lines() if "comments" in line or "notes" in line]
+    assert len(asked) == (1 if forge.kind == "gitea" else 3)
+
+
+def test_authors_are_told_apart(client: HttpForge, forge: TestForge) -> None:
+    forge.say("by another", forge.other)
+    forge.say("by a look-alike", User(9, f"{forge.user.login}-"))
+    forge.say("ours")
+    assert [c.body for c in client.comments(7) if c.author == client.who()] == ["ours"]
+
+
+def test_what_the_forge_itself_says_is_no_comment(client: HttpForge, forge: TestForge) -> None:
+    forge.say("changed the title", system=True)
+    assert list(client.comments(7)) == []
+
+
+def test_it_is_asked_once_who_we_are(client: HttpForge, forge: TestForge) -> None:
+    assert {client.who() for _ in range(3)} == {client.who()}
+    assert forge.lines() == ["GET /user"]
+
+
+@pytest.mark.parametrize("forge", ["github"], indirect=True)
+def test_an_app_learns_its_name_another_way(client: HttpForge, forge: TestForge) -> None:
+    forge.is_app, forge.user = True, User(41898282, "GitHub-Actions[bot]")
+    assert client.who() == "github-actions[bot]"
+    assert client.create_comment(7, "hello").author == "github-actions[bot]"
+    assert forge.lines()[:2] == ["GET /user", "POST /graphql"]
+
+
+@pytest.mark.parametrize("forge", ["github"], indirect=True)
+def test_a_deleted_account_is_nobody(client: HttpForge, forge: TestForge) -> None:
+    forge.say("by a ghost", User(10137, ""))
+    assert [c.author for c in client.comments(7)] == [""]
+
+
+def test_a_status_is_set_and_read_back(client: HttpForge, forge: TestForge) -> None:
+    for state in State:
+        client.set_status(HEAD, Status("reconciler/default", state, state.value))
+    red = Status("reconciler/default", State.FAILURE, "failure")
+    assert client.statuses(HEAD) == (red,)
+    client.set_status(HEAD, Status("reconciler/default/worker", State.PENDING, ""))
+    assert set(client.statuses(HEAD)) == {red, Status("reconciler/default/worker", State.PENDING, "")}
+    assert client.statuses("f" * 40) == ()
+    assert forge.standing()["reconciler/default"] == ("failed" if forge.kind == "gitlab" else "failure")
+
+
+def test_the_last_of_many_statuses_counts(client: HttpForge, forge: TestForge) -> None:
+    for number in range(130):
+        client.set_status(HEAD, Status(f"reconciler/{number % 120}", State.SUCCESS, str(number)))
+    found = {status.context: status.description for status in client.statuses(HEAD)}
+    assert len(found) == 120
+    assert (found["reconciler/5"], found["reconciler/15"]) == ("125", "15")
+    assert any("page=2" in asked.query for asked in forge.asked)
+
+
+def test_a_status_that_somebody_else_has_set_is_not_ours(client: HttpForge, forge: TestForge) -> None:
+    client.set_status(HEAD, GREEN)
+    ours, forge.user = forge.user, forge.other
+    client.set_status(HEAD, GREEN)
+    forge.user = ours
+    assert client.statuses(HEAD) == ()
+
+
+def test_to_set_what_is_set_is_no_error(client: HttpForge) -> None:
+    """GitLab refuses it; then it is asked whether it is so."""
+    for _ in range(2):
+        client.set_status(HEAD, Status("reconciler/default", State.PENDING, "wait"))
+    assert [status.state for status in client.statuses(HEAD)] == [State.PENDING]
+
+
+def test_a_long_description_is_cut_to_what_is_taken(client: HttpForge) -> None:
+    client.set_status(HEAD, Status("reconciler/default", State.SUCCESS, "x" * 500))
+    assert client.statuses(HEAD)[0].description == "x" * 140
+
+
+def test_a_comment_above_the_limit_is_not_sent(client: HttpForge, forge: TestForge) -> None:
+    made = client.create_comment(7, "ä" * (client.comment_limit // 2))
+    forge.asked.clear()
+    with pytest.raises(ForgeError, match="bytes is more than"):
+        client.create_comment(7, "ä" * (client.comment_limit // 2) + "x")
+    with pytest.raises(ForgeError, match="bytes is more than"):
+        client.edit_comment(7, made.id, "x" * (client.comment_limit + 1))
+    assert forge.asked == []
+
+
+def test_comments_are_made_for_the_limit_that_is_held() -> None:
+    assert {name: dialect.comment_limit for name, dialect in DIALECTS.items()} == LIMITS
+
+
+def test_every_request_is_told_of(connect: Connect) -> None:
+    told: list[Request] = []
+    client = connect(on_request=told.append)
+    client.pull(7)
+    client.set_status(HEAD, GREEN)
+    with pytest.raises(ForgeError):
+        client.pull(9)
+    assert told == [
+        Request("forge", "GET", "200"),
+        Request("forge", "POST", "201"),
+        Request("forge", "GET", "404"),
+    ]
+
+
+@pytest.mark.parametrize("dialect", [GitHub, GitLab, Gitea])
+@pytest.mark.parametrize(
+    "name", ["", "acme", "acme/", "/os", "acme/..", "acme/o s", "acme/os?x", "a/../../user", "a/%2e"]
+)
+def test_a_repository_that_has_no_place_in_a_url_is_refused(
+    dialect: type[GitHub] | type[GitLab] | type[Gitea], name: str
+) -> None:
+    with pytest.raises(ForgeError, match="is no repository's name"):
+        dialect(name)
+
+
+def test_only_gitlab_has_groups_in_groups() -> None:
+    assert GitLab("a/b/c").pull(1).path == "/projects/a%2Fb%2Fc/merge_requests/1"
+    for dialect in (GitHub, Gitea):
+        with pytest.raises(ForgeError, match="on this forge"):
+            dialect("a/b/c")
+
+
+def test_what_is_no_commit_is_refused(client: HttpForge, forge: TestForge) -> None:
+    with pytest.raises(ForgeError, match="not the full id"):
+        client.set_status("main/../../x", GREEN)
+    with pytest.raises(ForgeError, match="not the full id"):
+        client.statuses("HEAD")
+    assert not any("statuses" in line for line in forge.lines())
