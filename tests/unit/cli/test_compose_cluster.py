@@ -23,5 +23,7 @@ def test_each_type_has_its_own() -> None:
 
 
 def test_what_a_build_cannot_be_told_is_refused_by_name() -> None:
-    with pytest.raises(ClusterError, match=r"no place for builder\.job\.priorityClass, builder\.job\.attempts"):
+    with pytest.raises(
+        ClusterError, match=r"no place for builder\.job\.priorityClass, builder\.job\.attempts"
+    ):
         form_of(settings(BuilderType.OPENSHIFT, HIGH))
