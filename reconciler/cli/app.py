@@ -43,7 +43,7 @@ def cli() -> None:
         reconciler validate .
         reconciler plan --base main --head HEAD
         reconciler once --config reconciler-config.yaml
-    reconciler run --config reconciler-config.yaml
+        reconciler run --config reconciler-config.yaml
     """
 
 
