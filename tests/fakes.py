@@ -229,9 +229,10 @@ class FakeBuilder:
 
     def wait(self, seconds: float) -> bool:
         """Until the test ends a build."""
-        found = self.ended.wait(seconds)
+        if not self.ended.wait(seconds):
+            return False  # and no clearing: one may end this very moment
         self.ended.clear()
-        return found
+        return True
 
     def close(self) -> None:
         """Nothing to free."""

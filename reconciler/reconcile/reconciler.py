@@ -113,9 +113,10 @@ class Reconciler:
             self._world.seen.forget()
             self._reporting.forget()
         try:
+            # Builds first, then images: one that ends in between is seen at least once.
+            known = self._builds.known()
             planning = self._observe()
             announce(planning.plan)
-            known = self._builds.known()
             work = self._apply(planning, known, insist=insist)
             unwanted = self._builds.unwanted(
                 planning.plan, planning.targets, known, planning.problems, clean=planning.catalogue.clean

@@ -9,9 +9,10 @@ import pytest
 from reconciler.core.engine import Engine
 from reconciler.core.model import Arch
 from reconciler.ports import Build, Cause, Phase
+from reconciler.reconcile.history import History
 from reconciler.reconcile.reconciler import Result
 from tests.unit.definitions import mosc
-from tests.unit.reconcile.bench import FILES, Bench
+from tests.unit.reconcile.bench import ENGINE, FILES, Bench
 
 
 @pytest.fixture
@@ -56,6 +57,18 @@ def test_where_the_image_is_there_a_build_that_runs_is_let_end_and_one_that_wait
     bench.builder.known[build.name] = replace(build, phase=phase)
     push(bench, build)
     assert unwanted(bench.run()) == ({build.name} if ended else set())
+
+
+def test_a_build_that_ends_while_a_plan_is_made_is_not_begun_again(bench: Bench) -> None:
+    def end(_: object) -> None:
+        for build in list(bench.builder.known.values()):
+            push(bench, build)
+        bench.builder.known.clear()  # and what is known of them is lost
+
+    bench.reconciler(History(bench.repository, engine=ENGINE)).run_pass(end)
+    assert bench.started == 2
+    assert bench.run().sound
+    assert bench.started == 2
 
 
 def test_what_ended_well_is_forgotten_when_its_image_was_found(bench: Bench) -> None:
