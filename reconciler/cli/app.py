@@ -38,12 +38,12 @@ class Commands(click.Group):
 def cli() -> None:
     """Build machine OS images from Git, per CPU architecture, and only those that a commit really changes.
 
-      \b
-      Start with a repository of MachineOSConfig and Containerfile definitions:
-        reconciler validate .
-        reconciler plan --base main --head HEAD
-        reconciler once --config reconciler-config.yaml
-        reconciler run --config reconciler-config.yaml
+    \b
+    Start with a repository of MachineOSConfig and Containerfile definitions:
+      reconciler validate .
+      reconciler plan --base main --head HEAD
+      reconciler once --config reconciler-config.yaml
+      reconciler run --config reconciler-config.yaml
     """
 
 
