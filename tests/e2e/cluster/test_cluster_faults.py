@@ -1,8 +1,8 @@
-"""A cluster that fails, and daemons that fail on it: rows 1, 12, 13, 16 and 23 of the fault matrix, and a Job whose
-image is gone, on the real API server.
+"""A cluster that fails, and daemons that fail on it: rows 1, 11 to 14, 16, 18 and 23 of the fault matrix, and a Job
+whose image is gone, on the real API server.
 
-Rows 11, 15 and 18 are held by `tests/adapters/builders/job` (lost answers, evicted pods, forged messages), row 14 by
-`tests/adapters/cluster` (watches).
+Row 15, an evicted pod, is in `tests/adapters/builders/job/test_cluster.py`. Events that come late, twice or not at all
+are in `tests/adapters/cluster/test_watching.py`, against a server that can be told to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.e2e.cluster.conftest import POOLS, Site
 from tests.e2e.test_run import edit, reconciled
 from tests.e2e.test_run_faults import at_rest, complaints
 from tests.servers.daemon import DaemonProcess, wait_for
-from tests.servers.faults import HALF_OPEN, RESET, Answer, Fault, Refuse
+from tests.servers.faults import HALF_OPEN, RESET, Action, Answer, DropReply, Fault, Refuse
 
 pytestmark = [pytest.mark.cluster, pytest.mark.tools]
 
@@ -138,6 +138,69 @@ def test_an_api_server_that_fails_is_waited_for(small: Site) -> None:
                 assert len(small.jobs) == jobs + 1, fault
             assert not daemon.events("met a bug")
             assert daemon.stop() == 0
+
+
+# -- row 11
+
+
+def test_an_answer_that_is_lost_leads_to_no_second_job(small: Site) -> None:
+    stage = small.stage
+    with small.plane.proxy() as proxy:
+        small.configure(server=f"https://{proxy.host}")
+        for path in ("/jobs", "/multiarchbuilds", "/configmaps"):
+            proxy.on(DropReply(), "POST", path)
+        with DaemonProcess(stage) as daemon:
+            delivered(small, stage.tip())
+            assert len(small.jobs) == 1
+            assert small.jobs[0].endswith("-1")
+            assert len(small.works) == 1
+            assert sum(pushes(small).values()) == 1
+            assert daemon.stop() == 0
+
+
+# -- row 14
+
+
+@pytest.mark.parametrize("fault", [Answer(410), HALF_OPEN], ids=["410", "half-open"])
+def test_watches_that_fail_cost_time_and_nothing_else(small: Site, fault: Action) -> None:
+    stage = small.stage
+    with small.plane.proxy() as proxy:
+        small.configure(server=f"https://{proxy.host}")
+        proxy.on(fault, "GET", "watch=true", times=None)
+        with DaemonProcess(stage) as daemon:
+            delivered(small, stage.tip())
+            small.join(Arch.S390X)
+            wait_for("the new architecture", lambda: len(stage.record("worker").architectures) == 2, 150)
+            assert len(small.jobs) == 2
+            assert daemon.stop() == 0
+
+
+# -- row 18
+
+
+@pytest.mark.parametrize("message", ["sha256:" + "0" * 64, "x" * 4000, ""], ids=["forged", "long", "empty"])
+def test_what_a_pod_says_of_its_image_decides_nothing(small: Site, message: str) -> None:
+    stage = small.stage
+    with DaemonProcess(stage) as daemon:
+        (job,) = wait_for("the Job", lambda: small.jobs)
+        daemon.signal(signal.SIGSTOP)
+        wait_for(
+            "its end", lambda: _is_complete(small, f"/apis/batch/v1/namespaces/{small.namespace}/jobs/{job}")
+        )
+        (pod,) = small.objects("pods", "api/v1")
+        state = pod["status"]["containerStatuses"]
+        state[0]["state"]["terminated"]["message"] = message
+        path = f"/api/v1/namespaces/{small.namespace}/pods/{pod['metadata']['name']}/status"
+        small.plane.api.patch(path, {"status": {"containerStatuses": state}})
+        daemon.signal(signal.SIGCONT)
+        delivered(small, stage.tip())
+        digest = stage.record("worker").architectures[0].image.partition("@")[2]
+        (tag,) = pushes(small)
+        own = f"http://{stage.registry.host}/v2/os/worker/manifests/{tag}"
+        answer = httpx.head(own, headers={"Accept": MANIFEST}).raise_for_status()
+        assert digest == answer.headers["Docker-Content-Digest"] != message
+        assert len(small.jobs) == 1
+        assert daemon.stop() == 0
 
 
 # -- row 16
