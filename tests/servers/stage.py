@@ -150,6 +150,12 @@ class Stage:
         path = f"status/{pool}.yaml"
         return read_status(self.show(path, revision), path)
 
+    def elsewhere(self) -> Stage:
+        """The same stage on another machine: with a cache of its own."""
+        other = Stage(self.root, self.registry, self.host)
+        other.env = {**self.env, "XDG_CACHE_HOME": str(self.root / "other-cache")}
+        return other
+
     def manifest(self, image: str) -> dict[str, Any]:
         """A manifest or index of the registry; `image` is `repository@digest` or `repository:tag`."""
         repository, reference = _split(image)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import secrets
 from collections import deque
 from collections.abc import Collection
-from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,6 @@ _LOG_LIMIT: Final = 16 * 2**20
 _LINE_LIMIT: Final = 400
 _TAIL_LINES: Final = 12
 _KEPT: Final = 100
-_TRIES: Final = 10
 
 STEP: Final = re.compile(r"(?:(?:\[\d+/\d+\] )?STEP \d+/\d+: |==> )")
 """How buildah announces steps (with the stage in front when there are several), and our script its own."""
@@ -115,8 +114,12 @@ def prune(directory: Path, spared: Collection[Path] = ()) -> None:
 
 def _replaced(path: Path) -> FileIO:
     """A new file in place of whatever has the name: never written through a link. Raises OSError."""
-    for _ in range(_TRIES):
-        path.unlink(missing_ok=True)
-        with suppress(FileExistsError):  # a build of this name in another process was quicker
-            return path.open("xb", buffering=0)
-    raise FileExistsError(f"{path} comes back whenever it is deleted")
+    new = path.with_name(f".{secrets.token_hex(8)}.log")
+    file = new.open("xb", buffering=0)
+    try:
+        new.replace(path)  # unlike deleting and creating, this cannot meet another process half-way
+    except OSError:
+        file.close()
+        new.unlink()
+        raise
+    return file

@@ -41,16 +41,19 @@ class Blobs:
                 raise Refusal(f"the registry's bytes have the digest {digest_of(reply.body)}")
             return reply.body
 
-        return self._retry.run(f"blob {place.at(digest)}", attempt)
+        return self._retry.run(place.address, f"blob {place.at(digest)}", attempt)
 
     def has(self, place: Place, digest: str) -> bool:
         """Whether the blob is in the repository."""
-        return self._retry.run(f"blob {place.at(digest)}", partial(self._holds, place, digest, "pull"))
+        return self._retry.run(
+            place.address, f"blob {place.at(digest)}", partial(self._holds, place, digest, "pull")
+        )
 
     def transfer(self, blob: Blob, source: Place, target: Place) -> None:
         """Make sure that `target` holds a blob of `source`: by mount on the same registry, else by streaming
         it."""
         self._retry.ensure(
+            target.address,
             f"copying blob {blob.digest} from {source} to {target}",
             partial(self._transfer, blob, source, target),
             partial(self._holds, target, blob.digest, "pull,push"),
@@ -60,6 +63,7 @@ class Blobs:
     def store(self, blob: Blob, content: IO[bytes], target: Place) -> None:
         """Make sure that `target` holds a blob, whose bytes are a file's."""
         self._retry.ensure(
+            target.address,
             f"storing blob {blob.digest} in {target}",
             partial(self._store, blob, content, target),
             partial(self._holds, target, blob.digest, "pull,push"),

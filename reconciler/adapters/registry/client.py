@@ -142,11 +142,12 @@ class HttpRegistry:
             manifest.content,
         )
         self._retry.ensure(
+            place.address,
             subject,
             lambda: self._transport.attempt(call),
             lambda: self._digest(place, reference) == manifest.digest,
         )
-        self._retry.run(subject, lambda: self._read_back(place, reference, manifest))
+        self._retry.run(place.address, subject, lambda: self._read_back(place, reference, manifest))
 
     def tags(self, repository: str) -> tuple[str, ...]:
         """The tags of a repository, at most 20,000; none when it does not exist.
@@ -157,7 +158,7 @@ class HttpRegistry:
         found: dict[str, None] = {}
         last = ""
         for _ in range(_TAG_PAGES):
-            page, more = self._retry.run(str(place), partial(self._tags, place, last))
+            page, more = self._retry.run(place.address, str(place), partial(self._tags, place, last))
             found |= dict.fromkeys(page)
             if not more or not page:
                 break
@@ -175,12 +176,12 @@ class HttpRegistry:
         manifest = self.manifest(source, _checked_digest(digest))
         if manifest is None:
             raise RegistryError(f"{origin.at(digest)}: there is no such image to copy to {goal}")
-        for blob in self._retry.run(origin.at(digest), lambda: blobs_of(manifest)):
+        for blob in self._retry.run(origin.address, origin.at(digest), lambda: blobs_of(manifest)):
             self._blobs.transfer(blob, origin, goal)
         self.put(target, digest, manifest)
 
     def _run(self, place: Place, reference: str, operation: Callable[[], Result]) -> Result:
-        return self._retry.run(place.at(checked_reference(reference)), operation)
+        return self._retry.run(place.address, place.at(checked_reference(reference)), operation)
 
     def _digest(self, place: Place, reference: str) -> str | None:
         reply = self._transport.attempt(_read_call("HEAD", place, reference))

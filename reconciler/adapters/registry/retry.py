@@ -6,7 +6,8 @@ Does not belong here: knowing what a try does.
 Waits follow full jitter (a random time up to a bound that doubles), so that many clients of one struggling
 registry spread out. A registry that names a time (`Retry-After`) gets it; one that names a time beyond our
 budget is left alone at once, because asking sooner would be rude and waiting longer would stop everything
-else.
+else. One that has just failed every try of one request gets a single try of each further one for a while: a pass over
+a thousand pools would wait a thousand times for nothing, and the next pass asks again anyhow.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from reconciler.ports import Clock
 TRIES: Final = 4
 BUDGET: Final = 120.0
 """Seconds from the first try after which no further one starts."""
+AWAY: Final = 15.0
+"""Seconds for which a server that failed every try gets only one of each request."""
 _FIRST_BOUND: Final = 1.0
 _LAST_BOUND: Final = 20.0
 
@@ -48,30 +51,40 @@ class Retry:
     def __init__(self, clock: Clock, jitter: random.Random) -> None:
         self._clock = clock
         self._jitter = jitter
+        self._failed: dict[str, float] = {}
+        """When each server (`host[:port]`) last failed every try, while it has answered nothing since."""
 
-    def run(self, subject: str, operation: Callable[[], Result], *, budget: float = BUDGET) -> Result:
-        """The result of the first try that succeeds. `subject` starts every message.
+    def run(
+        self, server: str, subject: str, operation: Callable[[], Result], *, budget: float = BUDGET
+    ) -> Result:
+        """The result of the first try of `server` (`host[:port]`) that succeeds. `subject` starts every message.
 
         Raises RegistryError when a try is refused, RegistryUnavailable when tries or `budget` (seconds) run
         out.
         """
         started = self._clock.now()
-        for number in range(1, TRIES + 1):
+        tries = 1 if 0.0 <= started - self._failed.get(server, -AWAY) < AWAY else TRIES
+        for number in range(1, tries + 1):
             try:
-                return operation()
+                result = operation()
+                self._failed.pop(server, None)
+                return result
             except Refusal as problem:
                 raise RegistryError(f"{subject}: {problem.message}", hint=problem.hint) from problem
             except Transient as problem:
                 wait = self._wait(number, problem)
                 # A clock set back must not lengthen the budget.
                 spent = max(0.0, self._clock.now() - started)
-                if number == TRIES or spent + wait > budget:
+                if number == tries or spent + wait > budget:
+                    if tries == TRIES:
+                        self._failed[server] = started + spent
                     raise _exhausted(subject, problem, number) from problem
             self._clock.sleep(wait)
         raise AssertionError("the last try returns or raises")
 
     def ensure(
         self,
+        server: str,
         subject: str,
         operation: Callable[[], object],
         settled: Callable[[], bool],
@@ -93,7 +106,7 @@ class Retry:
                 raise
 
         try:
-            self.run(subject, attempt, budget=budget)
+            self.run(server, subject, attempt, budget=budget)
         except RegistryUnavailable:
             if not (ambiguous and _quietly(settled)):
                 raise

@@ -88,7 +88,7 @@ def test_killed_at_every_change_of_the_cluster_the_next_daemon_goes_on(small: Si
 
 def test_two_controllers_make_one_job_for_each_image(site: Site) -> None:
     stage = site.stage
-    with DaemonProcess(stage) as one, DaemonProcess(stage) as two:
+    with DaemonProcess(stage) as one, DaemonProcess(stage.elsewhere()) as two:
         delivered(site, stage.tip())
         for number in range(3):
             one.signal(signal.SIGSTOP)
