@@ -6,7 +6,7 @@ set -eu
 
 case "${1:-}" in
 demo) wanted="git buildah docker-registry" ;;
-test) wanted="git buildah docker-registry skopeo openssl htpasswd qemu-aarch64-static qemu-ppc64le-static qemu-s390x-static pgrep gpg gpg-agent ssh ssh-keygen sshd etcd jq" ;;
+test) wanted="git buildah docker-registry skopeo openssl htpasswd qemu-aarch64-static qemu-ppc64le-static qemu-s390x-static pgrep gpg gpg-agent ssh ssh-keygen sshd etcd jq debootstrap" ;;
 *) echo "usage: $0 demo|test" >&2; exit 2 ;;
 esac
 
