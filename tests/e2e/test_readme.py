@@ -124,9 +124,23 @@ def test_links_lead_to_files() -> None:
 
 
 def test_the_example_in_the_readme_looks_like_the_output() -> None:
-    (example,) = blocks("console")
+    example, *_ = blocks("console")
     assert example.startswith("$ reconciler plan --base HEAD~1\n")
     row = re.compile(r"^(\S+ +| +)(amd64|arm64|ppc64le|s390x) +(build|reuse) +(sha256:[0-9a-f]{12}…)? +\S")
     lines = example.splitlines()[1:]
     assert all(row.match(line) for line in lines[:-1])
     assert lines[-1] == "1 of 4 images would be built."
+
+
+def test_what_kubectl_shows_has_the_columns_of_our_kind() -> None:
+    (crd,) = (ROOT / "deploy/base/crds").glob("*.yaml")
+    (version,) = yaml.safe_load(crd.read_text())["spec"]["versions"]
+    columns = version["additionalPrinterColumns"]
+    titles = ["NAME", *(one["name"].upper() for one in columns if not one.get("priority"))]
+    shown = [
+        lines[at + 1].split()
+        for lines in map(str.splitlines, blocks("console"))
+        for at, line in enumerate(lines)
+        if line == "$ kubectl get mab"
+    ]
+    assert shown == [titles, titles]
