@@ -14,7 +14,7 @@ from reconciler import __version__
 from reconciler.cli.output import Output
 from reconciler.errors import ReconcilerError
 
-COMMANDS: Final = ("look-now", "once", "plan", "preview", "run", "status", "validate")
+COMMANDS: Final = ("look-now", "once", "plan", "preview", "rollback", "run", "status", "validate")
 
 
 class Commands(click.Group):
