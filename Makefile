@@ -22,10 +22,12 @@ check: $(VENV)/.installed-dev  ## Format, lint and types
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy --no-error-summary
 
-bench: tools-test $(VENV)/.installed-dev  ## Measure plans and builds; results go to bench/results
+bench: tools-test $(VENV)/.installed-dev  ## Measure plans, builds, a daemon, previews and a cluster; results go to bench/results
 	@$(BIN)/python -m bench.plan --json bench/results/plan.json
 	@$(BIN)/python -m bench.builds --json bench/results/builds.json
 	@$(BIN)/python -m bench.soak --json bench/results/soak.json
+	@$(BIN)/python -m bench.preview --json bench/results/preview.json
+	@$(BIN)/python -m bench.cluster --json bench/results/cluster.json
 
 oracle: tools-test $(VENV)/.installed-dev  ## Let buildah judge 500 pairs of definitions: no rebuild may be missed
 	@$(BIN)/python -m tests.oracle --pairs 500

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from threading import Condition
 from time import time
@@ -18,7 +18,7 @@ import httpx
 
 from reconciler.core.inputs import digest_of
 from reconciler.core.model import Arch, Needs
-from reconciler.ports import OCI_MANIFEST, Build, BuildRequest, Cause, Phase, Refusal
+from reconciler.ports import OCI_INDEX, OCI_MANIFEST, Build, BuildRequest, Cause, Phase, Refusal
 
 _CONFIG: Final = "application/vnd.oci.image.config.v1+json"
 
@@ -119,3 +119,22 @@ def push(client: httpx.Client, image: str, arch: Arch, annotations: Mapping[str,
     )
     answer.raise_for_status()
     return f"sha256:{hashlib.sha256(manifest).hexdigest()}"
+
+
+def push_base(client: httpx.Client, tag: str, arches: Sequence[Arch]) -> None:
+    """Push `os/base:TAG`, an index of images without layers. Raises httpx.HTTPError."""
+    manifests = []
+    for arch in arches:
+        digest = push(client, f"registry/os/base:{tag}-{arch}", arch, {"tag": tag})
+        found = client.head(f"os/base/manifests/{digest}", headers={"Accept": OCI_MANIFEST})
+        manifests.append(
+            {
+                "mediaType": OCI_MANIFEST,
+                "digest": digest,
+                "size": int(found.headers["content-length"]),
+                "platform": {"architecture": arch.value, "os": "linux"},
+            }
+        )
+    index = json.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests}).encode()
+    answer = client.put(f"os/base/manifests/{tag}", content=index, headers={"Content-Type": OCI_INDEX})
+    answer.raise_for_status()

@@ -24,7 +24,7 @@ from typing import Any, Final
 import httpx
 
 from bench import repository
-from bench.instant import InstantBuilder, push
+from bench.instant import InstantBuilder, push_base
 from bench.measure import described, machine
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.git.mirror import Mirror
@@ -37,7 +37,6 @@ from reconciler.daemon.inbox import Trigger
 from reconciler.daemon.leash import Leash
 from reconciler.daemon.poller import Poller, Watched
 from reconciler.daemon.watch import Timing, Watch
-from reconciler.ports import OCI_INDEX
 from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler
@@ -193,7 +192,7 @@ class Soak:
         repository.commit(self.bare, changed, 1)
         with httpx.Client(base_url=f"http://{self._registry.host}/v2/", timeout=30) as client:
             for minor in range(4):
-                _push_base(client, f"9.{minor}", arches)
+                push_base(client, f"9.{minor}", arches)
 
 
 def _config(arches: Sequence[Arch]) -> str:
@@ -201,24 +200,6 @@ def _config(arches: Sequence[Arch]) -> str:
         "apiVersion: reconciler.machineos.dev/v1alpha1\nkind: RepositoryConfig\n"
         f"architectures: [{', '.join(arches)}]\n"
     )
-
-
-def _push_base(client: httpx.Client, tag: str, arches: Sequence[Arch]) -> None:
-    manifests = []
-    for arch in arches:
-        digest = push(client, f"registry/os/base:{tag}-{arch}", arch, {"tag": tag})
-        size = int(client.head(f"os/base/manifests/{digest}", headers=_ACCEPT).headers["content-length"])
-        platform = {"architecture": arch.value, "os": "linux"}
-        manifests.append(
-            {"mediaType": _ACCEPT["Accept"], "digest": digest, "size": size, "platform": platform}
-        )
-    index = json.dumps({"schemaVersion": 2, "mediaType": OCI_INDEX, "manifests": manifests}).encode()
-    client.put(
-        f"os/base/manifests/{tag}", content=index, headers={"Content-Type": OCI_INDEX}
-    ).raise_for_status()
-
-
-_ACCEPT: Final = {"Accept": "application/vnd.oci.image.manifest.v1+json"}
 
 
 def _cut(soak: Soak) -> None:

@@ -99,6 +99,12 @@ class GitUnavailable(GitError):
     disposition = Disposition.RETRY
 
 
+class MergeConflict(GitError):
+    """Two commits change the same in different ways. The message names files, and nothing of the machine."""
+
+    reason = "MergeConflict"
+
+
 class UnverifiedCommit(ReconcilerError):
     """A commit that must be signed by somebody who is trusted is not: it changes nothing."""
 

@@ -164,6 +164,10 @@ class FakeRepository(FakeObjects):
         self.add(self.pending)
         return PushResult(PushOutcome.DONE)
 
+    def replace(self, branch: str, commit: str, known: str) -> PushResult:  # noqa: ARG002
+        """There is no second branch here, and nobody may make one."""
+        return PushResult(PushOutcome.REFUSED, "this repository has one branch")
+
 
 @dataclass
 class FakeClock:

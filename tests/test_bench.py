@@ -18,6 +18,7 @@ import pytest
 
 from bench import repository
 from reconciler import process
+from tests.controlplane import Unavailable, programs
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,6 +108,35 @@ def test_a_daemon_is_soaked(tmp_path: Path) -> None:
     assert result["built"] >= 3
     assert result["built_twice"] == 0
     assert all(result["held"].values())
+
+
+def test_previews_are_waited_for(tmp_path: Path) -> None:
+    result = bench("preview", tmp_path, "--pools", "1", "2")
+    check_documented(result)
+    assert [one["pools"] for one in result["preview"]] == [1, 2]
+    for one in result["preview"]:
+        assert 0 < one["comment_s"]["median"] <= one["statuses_s"]["median"]
+
+
+@pytest.mark.cluster
+@pytest.mark.tools
+def test_a_commit_is_followed_through_a_cluster(tmp_path: Path) -> None:
+    try:
+        programs.find()
+    except Unavailable as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(error))
+    result = bench("cluster", tmp_path, "--pools", "2", "--nodes", "8", "--delay", "0.5")
+    check_documented(result)
+    (commit,) = result["commits"]
+    ours, script = commit["reconciler"], commit["script"]
+    # A ConfigMap and a Job for each image, and a MultiArchBuild for each pool.
+    assert ours["kubernetes"]["create"] >= 2 * 8 + 2
+    assert ours["git"]["push"] >= 1
+    assert script["requests"] >= 2 * 8 + 2
+    assert result["observing"]["architectures"]
+    assert result["observing"]["peak_mib"] > 0
 
 
 @pytest.mark.tools

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import Final, Self
 
@@ -24,10 +25,11 @@ _SEAL: Final = 4
 
 class KeptInFile:
     """Implements `ports.Kept`. `edition` names the code that works things out: what another edition kept is not
-    found, so that no change of the code is ever answered with what it changed."""
+    found, so that no change of the code is ever answered with what it changed. May be used from any thread."""
 
     def __init__(self, path: Path, edition: str) -> None:
         self._edition = f"{edition}/"
+        self._lock = Lock()
         self._connection = self._open(path)
 
     def __enter__(self) -> Self:
@@ -44,7 +46,7 @@ class KeptInFile:
         found: dict[str, bytes] = {}
         if self._connection is None:
             return found
-        with suppress(sqlite3.Error):
+        with suppress(sqlite3.Error), self._lock:
             left = (self._edition + key for key in keys)
             while some := tuple(islice(left, _AT_ONCE)):
                 marks = ",".join("?" * len(some))
@@ -56,8 +58,8 @@ class KeptInFile:
     def put(self, values: Mapping[str, bytes]) -> None:
         """Keep values."""
         if self._connection is not None:
-            with suppress(sqlite3.Error), self._connection:
-                rows = [(self._edition + key, _sealed(value)) for key, value in values.items()]
+            rows = [(self._edition + key, _sealed(value)) for key, value in values.items()]
+            with suppress(sqlite3.Error), self._lock, self._connection:
                 self._connection.executemany("REPLACE INTO kept VALUES (?, ?)", rows)
 
     @classmethod
@@ -77,7 +79,7 @@ class KeptInFile:
 
     @staticmethod
     def _connected(path: Path) -> sqlite3.Connection:
-        connection = sqlite3.connect(path, timeout=_PATIENCE)
+        connection = sqlite3.connect(path, timeout=_PATIENCE, check_same_thread=False)  # `_lock` sees to it
         try:
             connection.execute("PRAGMA synchronous = OFF")  # a lost write costs work, nothing else
             connection.execute(

@@ -34,14 +34,16 @@ from reconciler.settings import (
     BuilderType,
     ClusterMode,
     Delivery,
+    ForgeType,
     Settings,
     Vanished,
     Verification,
     read_settings,
 )
 
-if TYPE_CHECKING:  # loaded only where a cluster is configured
+if TYPE_CHECKING:  # loaded only where a cluster, or a forge, is configured
     from reconciler.adapters.cluster.observer import ClusterObserver
+    from reconciler.adapters.forge import Dialect, HttpForge
     from reconciler.cli.compose_cluster import ClusterParts
 
 _SETTINGS_LIMIT = 1 << 20
@@ -67,8 +69,10 @@ class Running:
 
     @property
     def revisions(self) -> tuple[str, ...]:
-        """What a pass rests on: the source, and the branch that the status is on."""
-        return tuple(dict.fromkeys((self.settings.source.revision, self.settings.write_back.branch)))
+        """What a pass rests on: the source, the branch that the status is on, and that of our pull requests."""
+        back = self.settings.write_back
+        names = (self.settings.source.revision, back.branch, back.proposal)
+        return tuple(dict.fromkeys(filter(None, names)))
 
 
 class Composition:
@@ -105,7 +109,13 @@ class Composition:
             clock=self._clock,
             history=History(held, source.path, engine(), kept=self._stack.enter_context(kept())),
             place=Place(
-                source.revision, back.branch, source.path, settings.instance, back.message, back.manifests
+                source.revision,
+                back.branch,
+                source.path,
+                settings.instance,
+                back.message,
+                back.manifests,
+                back.proposal,
             ),
             scope=Scope(fallback=settings.architectures, keep=settings.cluster.vanished is Vanished.KEEP),
             trust=_trust(settings, folder, repository, held),
@@ -115,6 +125,7 @@ class Composition:
             rollouts=wrap(parts.rollouts) if parts else None,
             rolls_out=Delivery.MACHINE_CONFIG in settings.deliver or bool(back.manifests),
             staging="" if settings.builder.type is BuilderType.LOCAL else settings.builder.job.staging,
+            forge=wrap(self.forge(settings, folder)) if back.proposal else None,
         )
         return Running(
             config,
@@ -124,6 +135,26 @@ class Composition:
             builder,
             self._clock,
             parts.observer if parts else None,
+        )
+
+    def forge(self, settings: Settings, folder: Path) -> HttpForge:
+        """The forge that a configuration names, open. Raises ForgeError."""
+        return self._stack.enter_context(self.unopened_forge(settings, folder, self._clock))
+
+    def unopened_forge(self, settings: Settings, folder: Path, clock: Clock) -> HttpForge:
+        """The same for somebody who closes it by himself; its waits go through `clock`. Raises ForgeError."""
+        from reconciler.adapters.forge import HttpForge
+        from reconciler.adapters.forge.token import TokenFile
+
+        named = settings.forge
+        assert named is not None, "the file's rules see to it"
+        return HttpForge(
+            dialect(named.type, named.repository),
+            named.url,
+            TokenFile(folder.absolute() / named.token_file, self._redactor),
+            clock,
+            redactor=self._redactor,
+            on_request=self._on_request,
         )
 
     def _cluster(self, settings: Settings, folder: Path) -> ClusterParts | None:
@@ -164,8 +195,31 @@ class Composition:
             )
         return self._mirrors[key]
 
+    def pull_requests(self, settings: Settings, folder: Path) -> Mirror:
+        """A mirror for what strangers push, apart from that which images are built from: whatever is in it, and
+        however long it takes to fetch, the other one is neither filled nor held up. Raises GitError."""
+        return Mirror(
+            settings.source.url,
+            cache_folder() / "previews",
+            credentials=_below(folder, settings.source.credentials),
+            redactor=self._redactor,
+            on_request=self._on_request,
+        )
+
     def _registry(self, settings: Settings, folder: Path) -> HttpRegistry:
         return _registry(settings, folder, self._clock, self._redactor, self._on_request)
+
+
+def dialect(kind: ForgeType, repository: str) -> Dialect:
+    """How a repository on a kind of forge is asked about. Raises ForgeError."""
+    from reconciler.adapters.forge import Gitea, GitHub, GitLab
+
+    dialects: dict[ForgeType, Callable[[str], Dialect]] = {
+        ForgeType.GITEA: Gitea,
+        ForgeType.GITHUB: GitHub,
+        ForgeType.GITLAB: GitLab,
+    }
+    return dialects[kind](repository)
 
 
 def name_of(settings: Settings) -> str:

@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from reconciler.adapters.builders.job import JobBuilder, JobOptions, MultiArchBuilds
 from reconciler.adapters.builders.job.form import JOBS, Form
-from reconciler.adapters.builders.openshift import BUILDS, inapplicable
+from reconciler.adapters.builders.job.names import MULTI_ARCH_BUILD
+from reconciler.adapters.builders.openshift import BUILDS, inapplicable, overrides
 from reconciler.adapters.cluster.api import KubernetesApi
 from reconciler.adapters.cluster.connect import connect
+from reconciler.adapters.cluster.kinds import MACHINE_CONFIG_POOLS
+from reconciler.adapters.cluster.nodes import Placement
 from reconciler.adapters.cluster.observer import ClusterObserver
+from reconciler.adapters.cluster.recall import Recall
 from reconciler.adapters.cluster.rollout import RolloutReader
 from reconciler.adapters.delivery.machine_config import MachineConfigs
 from reconciler.adapters.delivery.pool_annotation import PoolAnnotations
@@ -27,6 +32,8 @@ from reconciler.redaction import Redactor
 from reconciler.settings import BuilderType, Delivery, Settings
 
 _PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_OF_EVERY_POOL = (MACHINE_CONFIG_POOLS, MULTI_ARCH_BUILD)
+"""Kinds of which each pool has its own, so that a pass looks at all of them at once."""
 _POLL = 5.0
 """Seconds between two looks at the Jobs: builds take minutes, and a list is cheap."""
 
@@ -61,16 +68,26 @@ def cluster_parts(
     stack.callback(connection.close)
     api = KubernetesApi(connection, clock, redactor, on_request=on_request)
     namespace = connection.namespace
-    observer = ClusterObserver(api, namespace, clock, settings.builder.job)
+    recall = Recall(api, _OF_EVERY_POOL)
+    observer = ClusterObserver(
+        api,
+        namespace,
+        clock,
+        settings.builder.job,
+        on_observe=recall.begin,
+        placement=partial(_placement, api, settings)
+        if settings.builder.type is BuilderType.OPENSHIFT
+        else None,
+    )
     stack.callback(observer.close)
     reporters: list[Reporter] = []
     deliveries: list[PoolDelivery] = []
     if settings.builder.type is not BuilderType.LOCAL:
-        reporters.append(MultiArchBuilds(api, clock, namespace, settings.instance, form_of(settings)))
+        reporters.append(MultiArchBuilds(recall, clock, namespace, settings.instance, form_of(settings)))
     if Delivery.POOL_ANNOTATION in settings.deliver:
-        deliveries.append(PoolAnnotations(api))
+        deliveries.append(PoolAnnotations(recall))
     if Delivery.MACHINE_CONFIG in settings.deliver:
-        deliveries.append(MachineConfigs(api, clock, settings.instance))
+        deliveries.append(MachineConfigs(recall, clock, settings.instance))
     return ClusterParts(
         api, observer, namespace, (*reporters, *deliveries), tuple(deliveries), RolloutReader(api)
     )
@@ -97,6 +114,12 @@ def job_builder(
     )
     takes_jobs = parts.observer.takes_jobs
     return JobBuilder(parts.api, objects, registry, clock, options, takes_jobs, form_of(settings))
+
+
+def _placement(api: KubernetesApi, settings: Settings) -> Placement:
+    """Where the cluster lets Builds of OpenShift run. Raises ClusterUnavailable, ClusterError."""
+    imposed = overrides(api)
+    return Placement(imposed.tolerations, settings.builder.job.node_selector, imposed.node_selector)
 
 
 def form_of(settings: Settings) -> Form:

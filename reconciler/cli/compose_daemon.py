@@ -15,12 +15,16 @@ from typing import Any
 
 from reconciler import __version__
 from reconciler.cli.compose import Composition, Running, load, name_of
+from reconciler.cli.compose_previews import Tapped, previewer
 from reconciler.daemon.daemon import Daemon
+from reconciler.daemon.durations import Durations
 from reconciler.daemon.inbox import Trigger
 from reconciler.daemon.leash import Leash
+from reconciler.daemon.observer import Observer, all_of
 from reconciler.daemon.poller import Poller, Watched
+from reconciler.daemon.previews import Previewer
 from reconciler.daemon.report import document
-from reconciler.daemon.watch import Timing, Watch
+from reconciler.daemon.watch import Engine, Timing, Watch
 from reconciler.errors import Fault, InvalidInput
 from reconciler.ports import Builder
 from reconciler.reconcile.work import ENDLESS
@@ -58,13 +62,21 @@ def _daemon(
     composition = Composition(stack, redactor, metrics.request)
     engines: list[Running] = []
     watches: list[tuple[Watch, Builder]] = []
+    previewers: dict[Watch, Previewer] = {}
     remotes: dict[int, tuple[Running, list[Watched]]] = {}
     for config in dict.fromkeys(path.resolve() for path in configs):
         leash = Leash()
         running = composition.engine(config, _held(leash, wrap), ENDLESS)
         source = running.settings.source
         timing = Timing(source.interval, source.resync, source.deadline)
-        watch = Watch(running.name, running.engine, running.builder, running.clock, timing, leash, metrics)
+        engine: Engine = running.engine
+        observer: Observer = metrics
+        preview = _previewer(composition, running, metrics)
+        if preview:
+            engine, observer = Tapped(engine, preview.planned), all_of(metrics, preview.durations)
+        watch = Watch(running.name, engine, running.builder, running.clock, timing, leash, observer)
+        if preview:
+            previewers[watch] = preview
         if running.observer:
             running.observer.start(partial(watch.put, Trigger.CLUSTER))
         engines.append(running)
@@ -76,7 +88,13 @@ def _daemon(
     for running, watched in remotes.values():
         leash = Leash()
         pollers.append(Poller(leash.hold(running.repository), watched, leash))
-    return Daemon(watches, pollers), engines
+    return Daemon(watches, pollers, previewers), engines
+
+
+def _previewer(composition: Composition, running: Running, metrics: Metrics) -> Previewer | None:
+    """What shows previews of a repository, where its configuration asks for them."""
+    asked = running.settings.preview
+    return previewer(composition, running, asked, Durations(), metrics.previewed) if asked else None
 
 
 def _held(leash: Leash, wrap: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -95,8 +113,21 @@ def _check_names(engines: Sequence[Running]) -> None:
                 Fault(str(one.config), 0, what, "leave one of them out, or give it another source.path")
             )
         seen[key] = one
+    faults += _shared_branches(engines)
     if faults:
         raise InvalidInput(faults)
+
+
+def _shared_branches(engines: Sequence[Running]) -> Iterator[Fault]:
+    """Branches of pull requests that two configurations would overwrite for each other."""
+    seen: dict[tuple[str, str], Running] = {}
+    for one in engines:
+        key = (one.settings.source.url, one.settings.write_back.proposal)
+        if key[1] and key in seen:
+            what = f"opens pull requests from {key[1]}, as {seen[key].config} does"
+            hint = "leave writeBack.pullRequest.branch out, or name another one"
+            yield Fault(str(one.config), 0, what, hint)
+        seen[key] = one
 
 
 def _web_server(
@@ -111,7 +142,15 @@ def _web_server(
         if wanted.listen != web.listen:
             what = f"web.listen is another address than in {first.config}"
             raise InvalidInput([Fault(str(other.config), 0, what, "one daemon has one web server")])
-    hooks = Hooks(_hooks(asked), lambda _: daemon.look(), metrics, redactor, first.clock)
+    shows = any(one.settings.preview for one in engines)
+    hooks = Hooks(
+        _hooks(asked),
+        lambda _: daemon.look(),
+        metrics,
+        redactor,
+        first.clock,
+        look_at_pulls=(lambda _: daemon.look_at_pulls()) if shows else None,
+    )
 
     def status() -> Mapping[str, Any]:
         return document(daemon.reports, os.getpid(), __version__)

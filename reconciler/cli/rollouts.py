@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from reconciler.core import render
 from reconciler.core.status import PoolRecord
-from reconciler.ports.cluster import NodeImage, PoolRollout
+from reconciler.ports.cluster import PoolRollout
+from reconciler.reconcile.rollout import Progress, progress
 
 HEADER: Final = ("POOL", "NODE", "RUNS", "TOLD TO RUN", "STATE", "REASON")
 MOST_NODES: Final = 25
 """Nodes of one pool that the table lists; the JSON has all."""
-_STUCK: Final = ("Degraded", "Unreconcilable")
 
 
 def rows(
@@ -34,7 +34,7 @@ def rows(
         held = "the Machine Config Operator holds its rollout" if state == "paused" else ""
         yield name, f"{done}/{len(rollout.nodes)}", render.short(image), "", state, held
         few = len(rollout.nodes) <= MOST_NODES
-        shown = [node for node in rollout.nodes if few or not _is_done(node, image)]
+        shown = [node for node in rollout.nodes if few or progress(node, image) is not Progress.DONE]
         for node in shown[:MOST_NODES]:
             yield "", node.name, _said(node.current), _said(node.desired), node.state, node.reason
         if len(shown) > MOST_NODES:
@@ -43,7 +43,7 @@ def rows(
 
 def stuck(rollouts: Iterable[PoolRollout]) -> bool:
     """Whether a node has an error of its own."""
-    return any(node.state in _STUCK for rollout in rollouts for node in rollout.nodes)
+    return any(progress(node, "") is Progress.FAILED for rollout in rollouts for node in rollout.nodes)
 
 
 def document(rollout: PoolRollout | None, record: PoolRecord | None) -> dict[str, Any] | None:
@@ -70,10 +70,6 @@ def document(rollout: PoolRollout | None, record: PoolRecord | None) -> dict[str
 
 def _image(record: PoolRecord | None) -> str:
     return record.image if record else ""
-
-
-def _is_done(node: NodeImage, image: str) -> bool:
-    return node.current == image and node.state in ("", "Done")
 
 
 def _said(image: str) -> str:

@@ -25,6 +25,7 @@ from reconciler.core.documents import (
     read_repository_config,
 )
 from reconciler.core.globs import matches
+from reconciler.core.machineconfig import NOTHING, Broken, Documents, Supply, commit
 from reconciler.core.model import GROUP, TreeEntry
 from reconciler.core.pool import TEXT_LIMIT, Pool
 from reconciler.core.sources import find_sources, is_containerfile
@@ -32,6 +33,8 @@ from reconciler.errors import Fault, InvalidInput
 
 CONFIG_PATH: Final = "reconciler.yaml"
 _YAML: Final = (".yaml", ".yml")
+_MACHINE: Final = b"Machine"
+_NONE: Final = Documents()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +57,24 @@ class Doubt:
 
     def mentions(self, pool: str) -> bool:
         """Whether the text speaks of this pool and of machines at all."""
-        return self.content is not None and b"Machine" in self.content and pool.encode() in self.content
+        return self.content is not None and _MACHINE in self.content and pool.encode() in self.content
 
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """What one YAML file says: sound definitions, faulty ones by the pool they name, and files in doubt."""
+    """What one YAML file says: sound definitions, faulty ones by the pool they name, files in doubt; and
+    MachineConfigs."""
 
     definitions: tuple[MachineOSConfig, ...] = ()
     broken: tuple[tuple[str, tuple[Fault, ...]], ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    machines: Documents = _NONE
 
 
 @dataclass(frozen=True)
 class Catalogue:
-    """All that a commit defines. `broken` are pools whose definition has faults, by name; `faults` are all faults.
+    """All that a commit defines. `broken` are pools whose definition has faults, by name; `faults` are all faults of
+    definitions. `supply` has the MachineConfigs, and the faults of those: they concern only pools that use them.
 
     `config_faults` are those of reconciler.yaml: without it nobody knows what is excluded and where the status lies,
     so they hold back every pool.
@@ -81,6 +87,7 @@ class Catalogue:
     doubts: tuple[Doubt, ...]
     faults: tuple[Fault, ...]
     config_faults: tuple[Fault, ...] = ()
+    supply: Supply = NOTHING
 
     def doubts_about(self, pool: str) -> tuple[Fault, ...]:
         """Faults of unreadable files that could belong to `pool`: those for which its folder is the nearest one that
@@ -129,6 +136,16 @@ class _OurKinds:
         return False
 
 
+class _AllKinds(_OurKinds):
+    """These, and what the stage `configs` is made from."""
+
+    def __contains__(self, pair: object) -> bool:
+        match pair:
+            case (str(version), str(kind)) if commit.is_ours(version, kind):
+                return True
+        return super().__contains__(pair)
+
+
 class _Files:
     """A tree's entries by folder, so that a thousand pools do not each walk the whole tree."""
 
@@ -168,44 +185,61 @@ def documents(entries: Iterable[TreeEntry]) -> tuple[TreeEntry, ...]:
 def read(
     snapshot: Snapshot,
     known: Mapping[str, FileReading] = MappingProxyType({}),
-    before: Mapping[str, Pool] = MappingProxyType({}),
+    before: Catalogue | None = None,
 ) -> Catalogue:
     """Read a commit. Never raises for what is in it: faults are collected, and sound pools stay usable.
 
-    `known` are readings of files, by path, that were made before; `before` are the pools of another commit, by name:
-    those whose files are the same are taken over.
+    `known` are readings of files, by path, that were made before; `before` is another commit: pools whose files are the
+    same are taken over from it, and so is what MachineConfigs come to.
     """
     config, config_faults = _read_config(snapshot)
     definitions: list[MachineOSConfig] = []
     broken: dict[str, tuple[Fault, ...]] = {}
     doubts: list[Doubt] = []
+    machines: list[Documents] = []
     for entry in snapshot.entries:
         if not _is_document(entry, config):
             continue
         reading = known.get(entry.path) or read_file(entry, snapshot.blobs.get(entry.oid))
+        if reading.machines is not _NONE:
+            machines.append(reading.machines)
         definitions += reading.definitions
         doubts += reading.doubts
         for name, faults in reading.broken:
             broken[name] = broken.get(name, ()) + faults
-    pools = _assemble(definitions, _Files(snapshot, config), broken, before)
+    supply = Supply(commit.together(machines), config.machine_config, config.base_image)
+    if before and before.supply == supply:
+        supply = before.supply  # with what it has worked out
+    former = before.by_name if before else {}
+    pools = _assemble(definitions, _Files(snapshot, config), broken, former)
     faults_of_all = {*config_faults, *chain.from_iterable((*(d.faults for d in doubts), *broken.values()))}
     return Catalogue(
         snapshot.commit,
         config,
-        tuple(sorted(pools, key=lambda p: p.name)),
+        tuple(sorted((pool.supplied(supply) for pool in pools), key=lambda p: p.name)),
         broken,
         tuple(doubts),
         tuple(sorted(faults_of_all)),
         config_faults,
+        supply,
     )
 
 
 def read_file(entry: TreeEntry, content: bytes | None) -> FileReading:
     """Read one YAML file; `content` is None when it is not to be read at all."""
+    machines = _NONE
     try:
-        found = _documents(entry, content)
+        found = _documents(entry, content, _AllKinds())
+        machines = commit.read(found)
     except InvalidInput as error:
-        return FileReading(doubts=(Doubt(entry.path, content, error.faults),))
+        try:
+            # Whoever has no use for MachineConfigs need not care how they are written.
+            found = _documents(entry, content, _OurKinds())
+        except InvalidInput as all_kinds:
+            may_hold = content is None or _MACHINE in content
+            unread = Documents(broken=(Broken(entry.path, all_kinds.faults),)) if may_hold else _NONE
+            return FileReading(doubts=(Doubt(entry.path, content, all_kinds.faults),), machines=unread)
+        machines = Documents(broken=(Broken(entry.path, error.faults),))
     definitions: list[MachineOSConfig] = []
     broken: list[tuple[str, tuple[Fault, ...]]] = []
     doubts: list[Doubt] = []
@@ -220,7 +254,9 @@ def read_file(entry: TreeEntry, content: bytes | None) -> FileReading:
                 broken.append((name, error.faults))
             else:
                 doubts.append(Doubt(entry.path, content, error.faults))
-    return FileReading(tuple(definitions), tuple(broken), tuple(doubts))
+    return FileReading(
+        tuple(definitions), tuple(broken), tuple(doubts), machines if machines != _NONE else _NONE
+    )
 
 
 def _read_config(snapshot: Snapshot) -> tuple[RepositoryConfig, tuple[Fault, ...]]:
@@ -228,7 +264,7 @@ def _read_config(snapshot: Snapshot) -> tuple[RepositoryConfig, tuple[Fault, ...
     if entry is None:
         return RepositoryConfig(), ()
     try:
-        found = _documents(entry, snapshot.blobs.get(entry.oid))
+        found = _documents(entry, snapshot.blobs.get(entry.oid), _OurKinds())
         if len(found) != 1:
             raise InvalidInput(
                 [Fault(CONFIG_PATH, 0, "must hold exactly one document", "keep only the RepositoryConfig")]
@@ -254,7 +290,9 @@ def _under(path: str, folder: str) -> bool:
     return path == folder or path.startswith(f"{folder}/")
 
 
-def _documents(entry: TreeEntry, content: bytes | None) -> tuple[yaml.Document, ...]:
+def _documents(
+    entry: TreeEntry, content: bytes | None, kinds: Container[tuple[str, str]]
+) -> tuple[yaml.Document, ...]:
     if content is None:
         problem = (
             f"{entry.size} bytes are too large for a definition"
@@ -263,7 +301,7 @@ def _documents(entry: TreeEntry, content: bytes | None) -> tuple[yaml.Document, 
         )
         hint = "keep YAML files below 1 MiB, or name the file under `exclude` in reconciler.yaml"
         raise InvalidInput([Fault(entry.path, 0, problem, hint)])
-    return yaml.read(content, entry.path, _OurKinds())
+    return yaml.read(content, entry.path, kinds)
 
 
 def _claimed_name(document: yaml.Document) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
+from reconciler.core import explain_configs
 from reconciler.core.containerfile import Recipe, Step
 from reconciler.core.inputs import Inputs
 from reconciler.core.model import Arch, Base, TreeEntry
@@ -45,6 +46,7 @@ def changes(before: Version, after: Version) -> tuple[Reason, ...]:
     reasons = [
         *_steps(before.recipe.steps, after.recipe.steps),
         *_files(before, after),
+        *explain_configs.changes(before.inputs.configs, after.inputs.configs),
     ]
     if before.inputs.epoch != after.inputs.epoch:
         definition = after.pool.definition
@@ -90,6 +92,7 @@ def skipped(
             continue
         place = posixpath.join(after.pool.folder, path)
         reasons.append(Reason("context", "unchanged", _elsewhere(path, users.get(path, ())), place))
+    reasons += explain_configs.unchanged(before.inputs.configs, after.inputs.configs)
     return tuple(reasons[:_MOST])
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from reconciler.core.containerfile import Recipe
+from reconciler.core.machineconfig import Content
 from reconciler.core.model import Arch, Base, Needs
 from reconciler.errors import Fault
 
@@ -70,20 +71,36 @@ class Analysis:
 class Inputs:
     """Everything in Git that decides one image, and the epoch. Bases are the world's and come in by `input`.
 
-    `definition` is the definition digest: what a preview and a plan digest bind to.
+    `definition` is the definition digest: what a preview and a plan digest bind to. `configs` is what the stage of
+    that name brings, None for a recipe without it.
     """
 
     analysis: Analysis
     epoch: str
     definition: str
+    configs: Content | None = None
 
     @classmethod
-    def of(cls, analysis: Analysis, epoch: str = "") -> Self:
-        """Of an analysis, in an epoch."""
+    def of(cls, analysis: Analysis, epoch: str = "", configs: Content | None = None) -> Self:
+        """Of an analysis, in an epoch, with what the stage `configs` brings if the recipe uses it."""
         # Canonical JSON, put together by hand: of thousands of images this is all that every plan computes anew.
         refresh = canonical_json(epoch).decode() if epoch else '""'
-        text = f'{{"architecture":"{analysis.arch}","content":"{analysis.content}","refresh":{refresh}}}'
-        return cls(analysis, epoch, digest_of(text.encode()))
+        machine = ""
+        if configs is not None:  # recipes without it have no such key: their digests are older than it
+            machine = f'"machineConfig":"{digest_of(canonical_json(configs.canonical))}",'
+        text = f'{{"architecture":"{analysis.arch}","content":"{analysis.content}",{machine}"refresh":{refresh}}}'
+        return cls(analysis, epoch, digest_of(text.encode()), configs)
+
+    @property
+    def needs(self) -> Needs:
+        """What a machine must be able to do to build it: the stage `configs` may run programs too."""
+        needs = self.analysis.needs
+        return replace(needs, runs=True) if self.configs and self.configs.runs else needs
+
+    @property
+    def warnings(self) -> tuple[Fault, ...]:
+        """What is odd, or left out, but can be built."""
+        return self.analysis.warnings + (self.configs.layer.warnings if self.configs else ())
 
     def input(self, bases: Iterable[Base]) -> str:
         """The input digest, with bases resolved to this architecture's manifests."""

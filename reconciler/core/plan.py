@@ -54,13 +54,23 @@ class Image:
 @dataclass(frozen=True, slots=True)
 class Target:
     """One image that a commit asks for. `bases` is None where they are not resolved (an offline plan); `obstacles`
-    say why it cannot be built or even known."""
+    say why it cannot be built or even known. `os_image` is what the stage `configs` is made from, and
+    `extensions_image` where its packages come from; '' where there is none."""
 
     pool: str
     arch: Arch
     inputs: Inputs | None
     bases: tuple[Base, ...] | None = None
     obstacles: tuple[Reason, ...] = ()
+    os_image: str = ""
+    extensions_image: str = ""
+
+    @property
+    def references(self) -> tuple[tuple[str, Arch], ...]:
+        """All images that it is built from, each with the architecture it is wanted for."""
+        own = self.inputs.analysis.bases if self.inputs else ()
+        supplied = ((ref, self.arch) for ref in (self.os_image, self.extensions_image) if ref)
+        return tuple(dict.fromkeys((*own, *supplied)))
 
     @property
     def definition(self) -> str | None:

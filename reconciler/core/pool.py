@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from reconciler.core.containerfile import ContextTree, IgnoreRules, effective_ignore
 from reconciler.core.documents import MachineOSConfig
+from reconciler.core.machineconfig import NOTHING, Supply
 from reconciler.core.model import Arch, TreeEntry
 from reconciler.core.sources import Source
 from reconciler.errors import Fault, InvalidInput
@@ -33,7 +34,9 @@ Blobs = Mapping[str, bytes]
 class Pool:
     """`folder` is that of the definition, '' for the root; `entries` are all files below it, by their whole paths;
     `probes` says whether the repository trusts `uname -m` and its kin. `fingerprint` is equal for pools whose files are
-    equal and read alike: then everything that is read from them is equal too."""
+    equal and read alike: then everything that is read from them is equal too. `supply` is what the stage `configs` is
+    made from, which lies anywhere in the tree: no part of the fingerprint, as only recipes with that stage look at it.
+    """
 
     definition: MachineOSConfig
     folder: str
@@ -41,6 +44,7 @@ class Pool:
     entries: tuple[TreeEntry, ...]
     probes: bool
     fingerprint: str
+    supply: Supply = NOTHING
 
     @classmethod
     def of(
@@ -49,17 +53,22 @@ class Pool:
         sources: Mapping[Arch | None, Source],
         entries: tuple[TreeEntry, ...],
         probes: bool = True,
+        supply: Supply = NOTHING,
     ) -> Self:
         """A definition with its files."""
         place = [definition.pool, definition.path, str(definition.line), str(probes)]
         lines = place + [f"{e.mode} {e.oid} {e.path}" for e in entries]
         fingerprint = hashlib.sha256("\0".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
         folder = posixpath.dirname(definition.path)
-        return cls(definition, folder, sources, entries, probes, fingerprint)
+        return cls(definition, folder, sources, entries, probes, fingerprint, supply)
 
     def is_still(self, definition: MachineOSConfig, entries: tuple[TreeEntry, ...], probes: bool) -> bool:
-        """Whether reading these would give this very pool."""
+        """Whether reading these would give this very pool, but for its `supply`."""
         return self.definition is definition and self.entries == entries and self.probes == probes
+
+    def supplied(self, supply: Supply) -> Self:
+        """The same files with another supply."""
+        return self if self.supply is supply else replace(self, supply=supply)
 
     @property
     def name(self) -> str:

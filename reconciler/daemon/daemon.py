@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import Final
 
 from reconciler.daemon.inbox import Trigger
 from reconciler.daemon.leash import Leash
 from reconciler.daemon.poller import Poller
+from reconciler.daemon.previews import Previewer
 from reconciler.daemon.report import Report
 from reconciler.daemon.schedule import Timers
 from reconciler.daemon.watch import Watch
@@ -39,12 +41,22 @@ class Member:
 
 
 class Daemon:
-    """Watches repositories until it is stopped."""
+    """Watches repositories until it is stopped.
 
-    def __init__(self, watches: Sequence[tuple[Watch, Builder]], pollers: Sequence[Poller]) -> None:
+    `previewers` show on pull requests what `watches` would do. They are helpers: whether they get on has no part in
+    whether the daemon is alive and ready, and nobody waits for them.
+    """
+
+    def __init__(
+        self,
+        watches: Sequence[tuple[Watch, Builder]],
+        pollers: Sequence[Poller],
+        previewers: Mapping[Watch, Previewer] = MappingProxyType({}),
+    ) -> None:
         self._watches = tuple(watch for watch, _ in watches)
         self._builders = tuple(watches)
         self._pollers = tuple(pollers)
+        self._previewers = dict(previewers)
         self._stopping = Event()
         self._members = [
             Member(f"watch {w.name}", w.run, w.end, w.leash, w.timing.deadline + _SLACK)
@@ -63,7 +75,11 @@ class Daemon:
     @property
     def reports(self) -> tuple[Report, ...]:
         """What is known of each repository."""
-        return tuple(watch.report for watch in self._watches)
+        return tuple(map(self._report, self._watches))
+
+    def _report(self, watch: Watch) -> Report:
+        previewer = self._previewers.get(watch)
+        return replace(watch.report, previews=previewer.report) if previewer else watch.report
 
     def start(self) -> None:
         """Begin; returns at once."""
@@ -73,17 +89,26 @@ class Daemon:
             thread = Thread(target=body, name=name, daemon=True)
             thread.start()
             self._threads.append(thread)  # only now: somebody may ask already whether all are alive
+        for previewer in self._previewers.values():
+            Thread(target=previewer.run, name=f"previews of {previewer.name}", daemon=True).start()
         self._timers.start()
 
     def look(self, trigger: Trigger = Trigger.WEBHOOK) -> None:
         """Look at all heads soon. A hint: nothing happens when none has moved."""
         for poller in self._pollers:
             poller.look(trigger)
+        self.look_at_pulls(trigger)
+
+    def look_at_pulls(self, trigger: Trigger = Trigger.WEBHOOK) -> None:
+        """Look at what pull requests there are soon. A hint, too."""
+        for previewer in self._previewers.values():
+            previewer.look(trigger)
 
     def ask(self) -> None:
         """A person wants everything to be looked at now, and what failed to be tried again."""
         for watch in self._watches:
             watch.put(Trigger.ASKED)
+        self.look_at_pulls(Trigger.ASKED)
 
     def stop(self, seconds: float) -> bool:
         """End all threads between two steps; says whether they ended within `seconds`."""
@@ -91,6 +116,8 @@ class Daemon:
         self._timers.stop()
         for member in self._members:
             member.end()
+        for previewer in self._previewers.values():
+            previewer.end()
         until = time.monotonic() + seconds
         for thread in self._threads:
             thread.join(max(0.0, until - time.monotonic()))

@@ -11,9 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 from reconciler.errors import Interrupted
+from reconciler.ports import Clock
+
+_PIECE: Final = 0.5
+"""Seconds that a wait goes on after the thread was told to end."""
 
 
 class Leash:
@@ -61,9 +65,33 @@ class Leash:
         """Seconds since the thread last got on. For any thread."""
         return self.monotonic() - self._progress
 
+    def clock(self, clock: Clock) -> Clock:
+        """A clock whose waits end when the thread must not go on."""
+        return _Clock(clock, self.check)
+
     def hold(self, adapter: Any) -> Any:
         """An adapter whose every method first asks here. It has the adapter's own type, as far as anybody can see."""
         return _Held(adapter, self.check)
+
+
+class _Clock:
+    """Implements `ports.Clock`: sleeps in short pieces, and asks between them."""
+
+    def __init__(self, clock: Clock, check: Callable[[], None]) -> None:
+        self._clock = clock
+        self._check = check
+
+    def now(self) -> float:
+        """The time of day."""
+        return self._clock.now()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises Interrupted."""
+        while seconds > 0:
+            self._check()
+            piece = min(seconds, _PIECE)
+            self._clock.sleep(piece)
+            seconds -= piece
 
 
 class _Held:

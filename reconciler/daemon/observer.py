@@ -6,7 +6,7 @@ Belongs here: the moments worth counting. Does not belong here: counting.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import wraps
 from typing import Any, Final, Protocol
@@ -47,6 +47,9 @@ class Observer(Protocol):
     ) -> None:
         """Where every image stands, by pool and architecture, and how many builds wait and run."""
 
+    def nodes(self, repository: str, counts: Mapping[tuple[str, str], int]) -> None:
+        """How many nodes are `done`, `pending` or `failed` with the image of their pool, by pool and that word."""
+
 
 class Nobody:
     """The observer that does not look."""
@@ -71,6 +74,9 @@ class Nobody:
     ) -> None:
         """Nothing."""
 
+    def nodes(self, repository: str, counts: Mapping[tuple[str, str], int]) -> None:
+        """Nothing."""
+
 
 NOBODY: Final = Nobody()
 
@@ -80,6 +86,27 @@ def harmless(observer: Observer) -> Observer:
     found: Any = _Harmless(observer)
     checked: Observer = found
     return checked
+
+
+def all_of(*observers: Observer) -> Observer:
+    """An observer that tells several; errors of one do not keep anything from the others."""
+    found: Any = _All([harmless(observer) for observer in observers])
+    checked: Observer = found
+    return checked
+
+
+class _All:
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        methods = [getattr(observer, name) for observer in self._observers]
+
+        def tell(*arguments: Any) -> None:
+            for method in methods:
+                method(*arguments)
+
+        return tell
 
 
 class _Harmless:

@@ -14,7 +14,9 @@ from typing import Any
 from reconciler.core.model import API_VERSION
 from reconciler.errors import Fault, ReconcilerError
 from reconciler.ports import Build, Phase
+from reconciler.reconcile.pending import Ask
 from reconciler.reconcile.reconciler import Result
+from reconciler.reconcile.rollout import Nodes, Progress
 from reconciler.reconcile.state import Image, State
 
 KIND = "DaemonStatus"
@@ -31,10 +33,29 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class Previews:
+    """How previews stand: `at` is when the forge was last looked at, 0 for never. Of the `open` pull requests that get
+    one, `shown` have it, and `waiting` are held back because their authors had many. `problem` keeps all of them from
+    being made, `problems` some."""
+
+    at: float = 0.0
+    open: int = 0
+    shown: int = 0
+    waiting: int = 0
+    problem: Problem | None = None
+    problems: tuple[str, ...] = ()
+
+    def troubled(self, problem: Problem) -> Previews:
+        """What is known when no look went through."""
+        return replace(self, problem=problem)
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """`head` is the commit of the last pass that went through, which ended at `at`; `written` the last commit made.
     `problem` is what keeps passes from going through, `unreachable` what keeps the heads from being looked up; each is
-    there until that succeeds. `problems` are what the last pass met."""
+    there until that succeeds. `problems` are what the last pass met, `ask` is a pull request that people have to do
+    something about."""
 
     name: str
     head: str = ""
@@ -46,6 +67,9 @@ class Report:
     unreachable: Problem | None = None
     problems: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
+    ask: Ask | None = None
+    previews: Previews | None = None
+    nodes: tuple[Nodes, ...] = ()
 
     @property
     def ready(self) -> bool:
@@ -64,6 +88,8 @@ class Report:
             problem=None,
             problems=tuple(hints),
             faults=(*result.plan.errors, *result.warnings),
+            ask=_open(result.written.proposed.ask),
+            nodes=self.nodes if result.nodes is None else result.nodes,
         )
 
     @property
@@ -96,6 +122,11 @@ class Report:
         return replace(self, builds=known, images=images)
 
 
+def _open(ask: Ask | None) -> Ask | None:
+    """A request that anybody has to do something about: none waits for one that was closed, and not declined."""
+    return ask if ask and ask.pools else None
+
+
 def _problem(known: Problem | None, error: ReconcilerError, now: float) -> Problem:
     since = known.since if known and known.message == error.message else now
     return Problem(error.reason, error.message, error.hint, since)
@@ -118,11 +149,28 @@ def changes(before: Report, after: Report, result: Result) -> Iterator[tuple[int
         if image.state is State.BLOCKED and (old is None or (old.state, old.why) != (image.state, image.why)):
             fields = {"pool": image.pool, "arch": image.arch.value, "state": image.state.value}
             yield logging.WARNING, image.why, fields
+    yield from _failing(before.nodes, after.nodes)
     if result.written.commit:
         pools = [record.pool for record in result.written.records]
         yield logging.INFO, "committed", {"commit": result.written.commit, "pools": pools}
+    proposed = result.written.proposed
+    if proposed.did and (ask := proposed.ask):
+        told = {"request": ask.name, "url": ask.url, "pools": sorted(ask.pools)}
+        yield logging.INFO, f"{proposed.did} a pull request", told
+    if after.ask and after.ask.declined and after.ask != before.ask:
+        yield logging.WARNING, after.ask.why, {"url": after.ask.url, "pools": sorted(after.ask.pools)}
     for pool in result.written.tagged:
         yield logging.INFO, "tagged", {"pool": pool}
+
+
+def _failing(before: Iterable[Nodes], after: Iterable[Nodes]) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Nodes that have failed since, and pools that have none any more."""
+    known = {found.pool: found.failed for found in before}
+    for found in after:
+        old = known.get(found.pool, ())
+        yield from ((logging.WARNING, text, {"pool": found.pool}) for text in found.failed if text not in old)
+        if old and not found.failed:
+            yield logging.INFO, "no node of the pool fails any more", {"pool": found.pool}
 
 
 def document(reports: Iterable[Report], pid: int, version: str) -> dict[str, Any]:
@@ -143,6 +191,7 @@ def _repository(report: Report) -> dict[str, Any]:
         "reconciledAt": report.at or None,
         "written": report.written or None,
         "problem": asdict(report.trouble) if report.trouble else None,
+        "pullRequest": report.ask.document() if report.ask else None,
         "problems": list(report.problems),
         "faults": [asdict(fault) for fault in report.faults],
         "images": [
@@ -156,6 +205,26 @@ def _repository(report: Report) -> dict[str, Any]:
             for image in report.images
         ],
         "builds": [_build(build) for build in report.builds],
+        "nodes": [
+            {
+                "pool": found.pool,
+                **{how.value: found.counts.get(how, 0) for how in Progress},
+                "problems": list(found.failed),
+            }
+            for found in report.nodes
+        ],
+        "previews": _previews(report.previews) if report.previews else None,
+    }
+
+
+def _previews(previews: Previews) -> dict[str, Any]:
+    return {
+        "lookedAt": previews.at or None,
+        "open": previews.open,
+        "shown": previews.shown,
+        "waiting": previews.waiting,
+        "problem": asdict(previews.problem) if previews.problem else None,
+        "problems": list(previews.problems),
     }
 
 

@@ -43,8 +43,12 @@ _PROMPT_TRIES: Final = 5
 """How often a pass is repeated at once because the branch moved under it."""
 _LATE: Final = 1.5
 """Of `resync`, after which a pass is made unasked: the timers go by the time of day, and that may jump."""
+_AT_ONCE: Final = 100
+"""Builds that are given up in one step."""
 _PATIENCE: Final = 5
 """Intervals that are waited at most for what only a person can mend, unless something new is seen before."""
+_TIMED: Final = frozenset({Standing.WAITING, Standing.BLOCKED})
+"""Work that is taken up again at its time."""
 _QUICK: Final = frozenset({Trigger.POLL, Trigger.BUILD, Trigger.REFRESH, Trigger.CLUSTER})
 """Triggers that say nothing of what is in the registry."""
 _HINDERED: Final = "hindered"
@@ -307,8 +311,14 @@ class Watch:
         busy = [build.name for build in builds if not build.ended and build.name in unwanted]
         if busy:
             _LOG.info("superseded", extra={"repository": self.name, "builds": busy})
-        self._builder.discard(unwanted)
-        return tuple(build for build in builds if build.name not in unwanted)
+        # Each may take the builder a request: who waits for our end must not wait for all of them.
+        for start in range(0, len(unwanted), _AT_ONCE):
+            if self.leash.ended:
+                break
+            self.leash.progress()
+            self._builder.discard(unwanted[start : start + _AT_ONCE])
+        gone = frozenset(unwanted)
+        return tuple(build for build in builds if build.name not in gone)
 
     def _show(self, report: Report) -> None:
         """Let the observer see how everything stands."""
@@ -316,11 +326,13 @@ class Watch:
         queued = sum(build.phase is Phase.PENDING for build in report.builds)
         running = sum(build.phase is Phase.RUNNING for build in report.builds)
         self._observer.state(self.name, states, queued, running)
+        counts = {(of.pool, how.value): n for of in report.nodes for how, n in of.counts.items()}
+        self._observer.nodes(self.name, counts)
 
     def _plan_next(self, result: Result) -> Outcome:
         """When the next pass is due without a trigger, and how this one ended."""
         now = self._clock.now()
-        waits = [work.until - now for work in result.work.values() if work.standing is Standing.WAITING]
+        waits = [work.until - now for work in result.work.values() if work.standing in _TIMED]
         if result.written.overtaken:
             self._tries += 1
             prompt = self._tries <= _PROMPT_TRIES

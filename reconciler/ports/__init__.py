@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import IO, Protocol
 
+from reconciler.core.machineconfig.stage import Stage
 from reconciler.core.model import Arch, Base, Needs, TreeEntry
 from reconciler.core.shell import Dialect
 
@@ -74,6 +75,22 @@ class Kept(Protocol):
         """Keep values; failing to is no error."""
 
 
+class PullRequests(Objects, Protocol):
+    """A mirror of one remote repository that brings pull requests here, and never writes anything there."""
+
+    def fetch(self, revision: str) -> str:
+        """Bring here what a branch, a commit, or `refs/pull/…` is now, and return its commit.
+
+        Raises GitUnavailable, GitError.
+        """
+
+    def merge(self, ours: str, theirs: str) -> str:
+        """The commit that merging `theirs` into `ours` makes, here only; one of the two when it contains the other.
+
+        The same call gives the same id. Raises MergeConflict, GitError.
+        """
+
+
 class PushOutcome(StrEnum):
     """What the remote branch looks like after a push, as the remote itself says."""
 
@@ -120,6 +137,10 @@ class Repository(Objects, Protocol):
 
     def push(self, branch: str, commit: str) -> PushResult:
         """Move the remote branch forward to `commit`, never otherwise; then ask the remote what became of it."""
+
+    def replace(self, branch: str, commit: str, known: str) -> PushResult:
+        """Let the remote branch, which is ours alone, be `commit`, whatever it was; but only if it is still `known`, ''
+        for not being there. Then ask the remote what became of it."""
 
 
 OCI_INDEX = "application/vnd.oci.image.index.v1+json"
@@ -188,6 +209,8 @@ class Cause(StrEnum):
 
     DEFINITION = "definition"
     INFRASTRUCTURE = "infrastructure"
+    MISSING = "missing"
+    """Something that a person has to supply is not there, as a Secret: until it is, the build is blocked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +220,8 @@ class BuildRequest:
     `containerfile` is the text to build; `context` the only files the build may see (paths relative to the context
     root); `ignorefile` the effective ignore rules. `image` is `repository:tag` to push to. `work` names the pool's work
     that it is part of, as `PoolReport.work` does. `push_secret` and `pull_secret` name Secrets of a cluster with
-    credentials for the image's repository and for the bases; '' for none.
+    credentials for the image's repository and for the bases; '' for none. `configs` is what the image `configs` is
+    built from, before the text that starts from it; None where none does.
     """
 
     name: str
@@ -212,6 +236,7 @@ class BuildRequest:
     work: str = ""
     push_secret: str = ""
     pull_secret: str = ""
+    configs: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)

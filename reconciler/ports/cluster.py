@@ -85,11 +85,22 @@ class Observation:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ReleaseImages:
+    """What the nodes of a cluster's release run when nobody says otherwise; '' where it does not tell."""
+
+    os_image: str = ""
+    extensions_image: str = ""
+
+
 class Cluster(Protocol):
     """The cluster whose nodes run the images."""
 
     def observe(self) -> Observation:
         """How it is now. Raises ClusterUnavailable, ClusterError."""
+
+    def release_images(self) -> ReleaseImages:
+        """Those of the cluster. Raises ClusterUnavailable, ClusterError."""
 
     def record(self, observation: Observation) -> None:
         """Write the architectures of each pool where jobs and people can read them, if they are not there yet.

@@ -36,7 +36,9 @@ class Status:
 @dataclass(frozen=True, slots=True)
 class Pull:
     """A pull request as it is now: `head` is the commit at the tip of its branch, `target` the branch that it is to be
-    merged into. `is_fork` says whether its branch lies in another repository."""
+    merged into. `is_fork` says whether its branch lies in another repository. `author` is the account that opened it,
+    '' when it is nobody's any more; `ref` is where its head is in the repository that it is to be merged into. `merged`
+    is the commit that merging it made, or the last of them, '' when it is not merged or the forge does not say."""
 
     number: int
     title: str
@@ -44,6 +46,10 @@ class Pull:
     target: str
     is_open: bool
     is_fork: bool
+    author: str = ""
+    labels: frozenset[str] = frozenset()
+    ref: str = ""
+    merged: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,9 @@ class Forge(Protocol):
     def pull(self, number: int) -> Pull:
         """A pull request."""
 
+    def pulls(self, target: str) -> Iterator[Pull]:
+        """The open pull requests that are to be merged into a branch, the newest first. What was merged is not said."""
+
     def comments(self, number: int) -> Iterator[Comment]:
         """All comments on a pull request, those to the whole of it, oldest first."""
 
@@ -84,3 +93,47 @@ class Forge(Protocol):
 
     def set_status(self, commit: str, status: Status) -> None:
         """Set a status on a commit. To set what is set already is no error."""
+
+
+class Stage(StrEnum):
+    """Where a pull request of ours stands."""
+
+    OPEN = "open"
+    MERGED = "merged"
+    CLOSED = "closed"
+    """Without being merged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A pull request from a branch of the repository itself. `name` is how people there write its number: `#12`, `!12`;
+    `url` leads them to it."""
+
+    number: int
+    name: str
+    title: str
+    body: str
+    stage: Stage
+    url: str = ""
+
+
+class Proposals(Protocol):
+    """The pull requests from one branch of a repository into another. Every method may raise ForgeUnavailable and
+    ForgeError."""
+
+    @property
+    def comment_limit(self) -> int:
+        """How many bytes of UTF-8 a pull request's text may have so that it is taken."""
+
+    def proposal(self, branch: str, target: str) -> Proposal | None:
+        """The open one; there is at most one."""
+
+    def past_proposal(self, branch: str, target: str) -> Proposal | None:
+        """Of those that are not open any more the one that was opened last, as far back as it is reasonable to ask."""
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Proposal:
+        """Open one. If there is one open already, because an answer got lost or somebody was faster, that is it, as it
+        is."""
+
+    def revise(self, number: int, title: str, body: str, *, close: bool = False) -> Proposal:
+        """Replace title and text, and close it or leave it as it is."""

@@ -6,8 +6,12 @@ here: planning those it may, and keeping the baseline (`keeping`).
 Why this is sound: a pool's part of a plan depends on reconciler.yaml, on the files of its folder, on its status file
 (or, without one, on the past of the status folder), and on there being no clash with another definition or any file in
 doubt. So it is as before when none of these paths differ and all definitions are the same ones: every file that may
-hold documents and differs is read. Where that cannot be told, everything is. Whoever lets a pool depend on anything
-else, such as documents in other folders, has to say so in `touched` or in `defines`.
+hold documents and differs is read. Where that cannot be told, everything is.
+
+A pool whose images use the stage `configs` depends on every MachineConfig of the tree as well, and on what those pools
+are built from that push its base. So everything is read when one of them (`configured`) is touched, or another becomes
+one, and, as long as there are any, when a file differs that holds such a document, here (`machines`) or at one of the
+two commits. Whoever lets a pool depend on anything else has to say so in `touched`, in `defines`, or beside them.
 """
 
 from __future__ import annotations
@@ -55,11 +59,15 @@ class Touched:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """All pools of a commit that was read without any fault, in the order of their names."""
+    """All pools of a commit that was read without any fault, in the order of their names. `configured` are those with
+    an image that uses the stage `configs`, and those that push what one is built on; `machines` are the files with what
+    the stage is made from."""
 
     commit: str
     status_path: str
     pools: tuple[Standing, ...]
+    configured: frozenset[str] = frozenset()
+    machines: frozenset[str] = frozenset()
 
     @property
     def all_recorded(self) -> bool:
@@ -96,6 +104,8 @@ class Baseline:
                 documents.add(path)
         names = {pool.name for pool in self.pools if not folders.isdisjoint(_with_above(pool.folder))}
         if CONFIG_PATH in files or "" in folders or len(names) + len(documents) > LIMIT:
+            return None
+        if self.configured and not (self.machines.isdisjoint(files) and self.configured.isdisjoint(names)):
             return None
         return Touched(frozenset(names), frozenset(folders), frozenset(documents))
 

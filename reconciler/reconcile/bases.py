@@ -51,7 +51,7 @@ class Bases:
         assert target.inputs is not None
         locked = {base.ref: base.digest for base in known}
         bases, obstacles = [], []
-        for ref, arch in target.inputs.analysis.bases:
+        for ref, arch in target.references:
             if ref in locked:
                 bases.append(Base(ref, locked[ref]))
                 continue

@@ -16,6 +16,7 @@ from reconciler.ports.cluster import NodeImage, PoolReport, PoolRollout
 from reconciler.reconcile.isolation import Isolated
 from reconciler.reconcile.manifests import differing
 from reconciler.reconcile.planning import Planning, World
+from reconciler.reconcile.record import first_of
 from reconciler.reconcile.state import Drift, Where
 
 _MOST_NAMES = 3
@@ -54,7 +55,11 @@ def in_git(world: World, planning: Planning, problems: list[ReconcilerError]) ->
         path = planning.record_path(name)
         if name in records.broken:
             yield Drift(name, None, f"{path} cannot be read", Where.GIT)
-        elif name not in records.pools:
+        elif name in records.pools:
+            with Isolated(name, problems):
+                changes = tuple(edited(world, planning, records.pools[name], path))
+                yield from (Drift(name, None, text, Where.GIT) for text in changes)
+        else:
             earlier = next(world.history.earlier(planning.tip, planning.status_path, name), None)
             if earlier:
                 yield Drift(name, None, f"{path} is gone; it named {earlier.image}", Where.GIT)
@@ -69,6 +74,19 @@ def in_git(world: World, planning: Planning, problems: list[ReconcilerError]) ->
             yield Drift(doubt.pool, doubt.arch, message, Where.GIT)
     for pool, (path, _) in sorted(differing(world, planning, believed).items()):
         yield Drift(pool, None, f"{path} is not there as it was written", Where.GIT)
+
+
+def edited(world: World, planning: Planning, record: PoolRecord, path: str) -> Iterator[str]:
+    """What somebody changed of what a record says of its index, by the history of its file. Raises GitError."""
+    if record.instance != world.place.instance:
+        return
+    began = first_of(record.image, world.history.earlier(planning.tip, planning.status_path, record.pool))
+    if began is None:
+        return
+    if record.source_commit != began.source_commit:
+        yield f"{path} says sourceCommit {record.source_commit}, not {began.source_commit}"
+    if record.engine not in (began.engine, world.history.engine.version):
+        yield f"{path} says engine {record.engine!r}, not {began.engine!r}"
 
 
 def in_registry(registry: Registry, pool: Pool, record: PoolRecord) -> Iterator[Drift]:

@@ -147,12 +147,24 @@ class History:
         return found.by_name.get(name)
 
     def inputs(self, pool: Pool, arch: Arch, epoch: str) -> Inputs:
-        """The inputs of one image. Raises InvalidInput when the Containerfile cannot be built for `arch`."""
+        """The inputs of one image. Raises InvalidInput when the Containerfile cannot be built for `arch`, or what it
+        needs of MachineConfigs cannot."""
         key = keeping.pool_key(pool, self.engine.version)
         found = self._inputs.get((key, arch, epoch))
         if found is None:
-            found = self._inputs[key, arch, epoch] = Inputs.of(self._analysis(key, pool, arch), epoch)
+            analysis = self._analysis(key, pool, arch)
+            if analysis.uses_configs:
+                # Never kept by the pool's files: these do not tell what the MachineConfigs say.
+                return Inputs.of(analysis, epoch, pool.supply.content(pool.name, arch))
+            found = self._inputs[key, arch, epoch] = Inputs.of(analysis, epoch)
         return found
+
+    def uses_configs(self, pool: Pool, arch: Arch) -> bool:
+        """Whether an image is built with the stage `configs`; False too where the Containerfile cannot be built."""
+        try:
+            return self._analysis(keeping.pool_key(pool, self.engine.version), pool, arch).uses_configs
+        except InvalidInput:
+            return False
 
     def read_again(self, name: str, arch: Arch, commit: str, epoch: str) -> Subject | None:
         """What an image was built from, read by this engine: its pool at `commit`, in `epoch`. None when the commit is
@@ -237,21 +249,24 @@ class History:
                 except InvalidInput:
                     continue  # somebody's edit; the versions around it are still good
 
-    def baseline(self, architectures: Iterable[Arch], fallback: Iterable[Arch]) -> Baseline | None:
-        """The one that was kept last for plans of these architectures."""
-        key = self._baseline_key(architectures, fallback)
+    def baseline(
+        self, architectures: Iterable[Arch], fallback: Iterable[Arch], cluster: str = ""
+    ) -> Baseline | None:
+        """The one that was kept last for plans of these architectures, with this known of a cluster."""
+        key = self._baseline_key(architectures, fallback, cluster)
         content = self._kept.get([key]).get(key)
         return keeping.read_baseline(content) if content is not None else None
 
     def keep_baseline(
-        self, baseline: Baseline, architectures: Iterable[Arch], fallback: Iterable[Arch]
+        self, baseline: Baseline, architectures: Iterable[Arch], fallback: Iterable[Arch], cluster: str = ""
     ) -> None:
         """Keep one, in place of the last."""
-        self._keep({self._baseline_key(architectures, fallback): keeping.write_baseline(baseline)})
+        key = self._baseline_key(architectures, fallback, cluster)
+        self._keep({key: keeping.write_baseline(baseline)})
 
-    def _baseline_key(self, architectures: Iterable[Arch], fallback: Iterable[Arch]) -> str:
+    def _baseline_key(self, architectures: Iterable[Arch], fallback: Iterable[Arch], cluster: str) -> str:
         return keeping.baseline_key(
-            self._repository, self._folder, self.engine.version, architectures, fallback
+            self._repository, self._folder, self.engine.version, architectures, fallback, cluster
         )
 
     def _read(self, commit: str, entries: tuple[TreeEntry, ...]) -> _Read:
@@ -269,8 +284,7 @@ class History:
         self._readings |= known
         self._keep({key: keeping.write_reading(reading) for key, reading in made.items()})
         by_path = {files[key].path: reading for key, reading in known.items()}
-        before = self._latest.by_name if self._latest else {}
-        found = catalogue.read(Snapshot(commit, entries, blobs), by_path, before)
+        found = catalogue.read(Snapshot(commit, entries, blobs), by_path, self._latest)
         keys = [keeping.pool_key(pool, self.engine.version) for pool in found.pools]
         missing = self._analyses.missing(keys)
         kept = self._kept.get(missing)

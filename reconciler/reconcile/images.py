@@ -6,7 +6,7 @@ record says (DESIGN §5). Does not belong here: choosing among them (`core.plan`
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -56,6 +56,7 @@ class Images:
         self._seen = seen or Seen()
         self._history = history
         self._known: dict[str, Provenance] = {}
+        self._tags: dict[str, tuple[str, ...]] = {}
         self.doubts: list[Doubt] = []
 
     @property
@@ -73,21 +74,22 @@ class Images:
         return self._known[image]
 
     def candidates(
-        self, pool: Pool, target: Target, record: PoolRecord | None, origin: Origin
+        self, pool: Pool, target: Target, records: Sequence[PoolRecord], origin: Origin
     ) -> Iterator[Image]:
-        """Images of this pool and architecture, most trusted first, each looked up only when asked for.
+        """Images of this pool and architecture, most trusted first, each looked up only when asked for. `records` are
+        what counts of the pool: what is recorded, and what waits to be.
 
         Raises RegistryUnavailable: when the registry cannot say, nobody may conclude that an image is missing.
         """
-        if record:
-            yield from self._recorded(pool, record, target.arch, origin, quiet=False)
+        for number, record in enumerate(records):
+            yield from self._recorded(pool, record, target.arch, origin, quiet=number > 0)
         if target.input is not None:
             tag = arch_tag(pool.name, target.arch, target.input)
             for repository in self._built_to(pool):
                 yield from self._look(pool, repository, tag, target.arch, "tag")
         for earlier in self._earlier(pool, origin):
             yield from self._recorded(pool, earlier, target.arch, origin, quiet=True)
-        if record is None or record.engine != self.engine:
+        if not records or records[0].engine != self.engine:
             yield from self._of_other_engines(pool, target.arch)
 
     def recorded(self, pool: Pool, record: PoolRecord | None, arch: Arch, origin: Origin) -> Image | None:
@@ -197,7 +199,9 @@ class Images:
         """Images that another engine tagged, and so under names that this one cannot know."""
         begin = arch_tag_prefix(pool.name, arch)
         for repository in self._built_to(pool):
-            tags = [tag for tag in self._registry.tags(repository) if tag.startswith(begin)]
+            if repository not in self._tags:  # all architectures of a pool are in one
+                self._tags[repository] = self._registry.tags(repository)
+            tags = [tag for tag in self._tags[repository] if tag.startswith(begin)]
             for tag in tags[:_MOST_TAGS]:
                 for image in self._look(pool, repository, tag, arch, "tag"):
                     if self._known[image.image].engine != self.engine:

@@ -14,6 +14,7 @@ from typing import Any, Final
 from reconciler.core.catalogue import FileReading
 from reconciler.core.documents import BasePolicy, InlineText, MachineOSConfig
 from reconciler.core.inputs import Analysis, canonical_json, digest_of
+from reconciler.core.machineconfig import Documents
 from reconciler.core.model import Arch, Base, Dialect, ImageRef, Needs, TreeEntry
 from reconciler.core.plan import Action, Cell, PoolPlan
 from reconciler.core.pool import Pool
@@ -39,8 +40,9 @@ def pool_key(pool: Pool, engine: str) -> str:
 
 
 def write_reading(reading: FileReading) -> bytes | None:
-    """A sound reading as bytes; None for one with faults, which is rare and cheap to repeat."""
-    if reading.broken or reading.doubts:
+    """A sound reading as bytes; None for one with faults, which is rare and cheap to repeat, and for one with
+    MachineConfigs, whose contents are best kept where they are."""
+    if reading.broken or reading.doubts or reading.machines != Documents():
         return None
     return canonical_json([_definition(one) for one in reading.definitions])
 
@@ -108,11 +110,16 @@ def read_analyses(content: bytes) -> dict[Arch, Analysis]:
 
 
 def baseline_key(
-    repository: str, folder: str, engine: str, architectures: Iterable[Arch], fallback: Iterable[Arch]
+    repository: str,
+    folder: str,
+    engine: str,
+    architectures: Iterable[Arch],
+    fallback: Iterable[Arch],
+    cluster: str = "",
 ) -> str:
     """The key of a baseline: all that its plans depend on but for the commit, which stands in it. A repository has one
-    at a time."""
-    asked = [repository, folder, engine, [*architectures], [*fallback]]
+    at a time. `cluster` tells what was known of one."""
+    asked = [repository, folder, engine, [*architectures], [*fallback], cluster]
     return f"baseline/{digest_of(canonical_json(asked))}"
 
 
@@ -133,16 +140,18 @@ def write_baseline(baseline: Baseline) -> bytes:
         ]
         for pool in baseline.pools
     ]
-    return canonical_json([baseline.commit, baseline.status_path, pools])
+    beside = [sorted(baseline.configured), sorted(baseline.machines)]
+    return canonical_json([baseline.commit, baseline.status_path, pools, *beside])
 
 
 def read_baseline(content: bytes) -> Baseline | None:
     """The reverse of `write_baseline`."""
     try:
-        commit, status_path, pools = _loads(content)
+        commit, status_path, pools, configured, machines = _loads(content)
         if not (isinstance(commit, str) and isinstance(status_path, str)):
             return None
-        return Baseline(commit, status_path, tuple(_read_standing(*pool) for pool in pools))
+        standings = tuple(_read_standing(*pool) for pool in pools)
+        return Baseline(commit, status_path, standings, frozenset(configured), frozenset(machines))
     except (ValueError, TypeError, KeyError):
         return None
 

@@ -14,13 +14,23 @@ from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Target, decide
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
-from reconciler.errors import Disposition, Fault, GitError, ReconcilerError
+from reconciler.errors import (
+    ClusterError,
+    ClusterUnavailable,
+    Disposition,
+    Fault,
+    GitError,
+    ReconcilerError,
+)
 from reconciler.ports import Builder, Clock, Registry, Repository
 from reconciler.ports.cluster import Cluster, Delivery, Observation, Reporter, Rollouts
+from reconciler.ports.forge import Proposals
+from reconciler.reconcile import cycles, pending
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Subject
 from reconciler.reconcile.images import Images, Origin
 from reconciler.reconcile.isolation import Isolated
+from reconciler.reconcile.pending import Pending
 from reconciler.reconcile.preview import arch_record, latest_epoch
 from reconciler.reconcile.reasons import Reasons
 from reconciler.reconcile.seen import Seen
@@ -40,6 +50,8 @@ class Place:
     """The subject of commits, as a template; '' for the usual one."""
     manifests: str = ""
     """The folder below the status path that manifests for another GitOps tool go to; '' for none."""
+    proposal: str = ""
+    """The branch that pull requests into the write-back branch come from; '' for committing to that itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +76,8 @@ class World:
     """Whether nodes are to run what is delivered: by a MachineConfig of ours, or by another GitOps tool's."""
     staging: str = ""
     """Where single images are built to, '' for each pool's own repository."""
+    forge: Proposals | None = None
+    """Where pull requests are opened, for a place that has a branch for them."""
 
 
 _MOST_VERSIONS = 10
@@ -82,8 +96,9 @@ class Planning:
     """The plan of one pass, and what it rests on.
 
     `head` is the commit planned for, `source` the last one up to it that was not ours, `tip` the one whose status files
-    count; `targets` and `chosen` hold each cell's target and, where one is reused, its image. `problems` are what could
-    not be asked; `heads` are the commits that it rests on, by revision; `observation` is the cluster.
+    count; `pending` is what waits to be merged into that. `targets` and `chosen` hold each cell's target and, where one
+    is reused, its image. `problems` are what could not be asked; `heads` are the commits that it rests on, by revision;
+    `observation` is the cluster.
     """
 
     def __init__(self, world: World, head: str) -> None:
@@ -99,16 +114,18 @@ class Planning:
         self.heads = {world.place.source: head}
         self.tip = self._write_tip()
         self.records = world.history.records(self.tip, self.status_path)
+        self.problems: list[ReconcilerError] = []
+        self._refused: tuple[Fault, ...] = ()
+        self.pending = self._pending()
         self.images = Images(world.registry, world.history, world.seen, world.staging)
         self.observation = world.cluster.observe() if world.cluster else Observation()
         self._scope = replace(world.scope, nodes=self.observation.pools)
         self.targets: dict[tuple[str, Arch], Target] = {}
         self.chosen: dict[tuple[str, Arch], Image] = {}
-        self.problems: list[ReconcilerError] = []
         self._bases = Bases(world.registry)
         self._reasons = Reasons(world.history)
         self._origin = Origin(self.tip, self.status_path, head)
-        self.wanted = find(world.history, self.catalogue, self.records.pools, self._scope, self._epochs())
+        self.wanted = self._find()
         self.plan = self._plan()
 
     @property
@@ -149,7 +166,7 @@ class Planning:
         covers = self._world.scope.covers
         broken = [f for name, faults in self.records.broken.items() if covers(name) for f in faults]
         cluster = (Fault("cluster", 0, text) for text in self.observation.warnings)
-        return tuple(dict.fromkeys((*broken, *self.images.warnings, *cluster)))
+        return tuple(dict.fromkeys((*broken, *self.images.warnings, *cluster, *self._refused)))
 
     def _write_tip(self) -> str:
         """The commit whose status files count. A write-back branch that is not there yet starts at the head."""
@@ -165,12 +182,46 @@ class Planning:
         self.heads[place.write_branch] = tip
         return tip
 
+    def _pending(self) -> Pending:
+        """What waits for people to merge it. When the forge cannot say that, everything else goes on."""
+        place, forge = self._world.place, self._world.forge
+        found = Pending(known=False)
+        if forge is None or not place.proposal:
+            return found
+        with Isolated("pull request", self.problems):
+            branches, status = (place.proposal, place.write_branch), (self.tip, self.status_path)
+            found = pending.find(forge, self._world.repository, self._world.history, branches, status)
+        if found.tip:
+            self.heads[place.proposal] = found.tip
+        return found
+
+    def _find(self) -> list[PoolTargets]:
+        """The targets of all pools. The cluster is asked for its own images only where Git does not name them all."""
+        history, records, epochs = self._world.history, self.records.pools, self._epochs()
+        found = find(history, self.catalogue, records, self._scope, epochs)
+        if self._world.cluster and any(pool.asks_cluster for pool in found):
+            try:
+                images = self._world.cluster.release_images()
+            except ClusterUnavailable:
+                raise
+            except ClusterError as error:
+                self._refused = (
+                    Fault("cluster", 0, f"its base OS image is not known: {error.message}", error.hint),
+                )
+            else:
+                self._scope = replace(
+                    self._scope, os_image=images.os_image, extensions_image=images.extensions_image
+                )
+                found = find(history, self.catalogue, records, self._scope, epochs)
+        return cycles.refused(found)
+
     def _epochs(self) -> Epochs:
-        """The epoch each pool had last: of its record, else of the last record it had; and the schedule's slot."""
+        """The epoch each pool had last: of what waits for a merge, else of its record, else of the last record it had;
+        and the schedule's slot."""
         now = slot(self.catalogue.config.refresh, self._world.clock.now())
         epochs = {}
         for pool in self.catalogue.pools:
-            record = self.records.pools.get(pool.name)
+            record = self.pending.records.get(pool.name) or self.records.pools.get(pool.name)
             if record is None and (pool.definition.refresh or now):
                 earlier = self._world.history.earlier(self.tip, self.status_path, pool.name)
                 record = next(earlier, None)
@@ -216,7 +267,7 @@ class Planning:
             problem = f"its status file belongs to instance {record.instance}, and this is {instance}"
             reason = Reason("definition", "invalid", problem, self.record_path(pool.name))
             return replace(target, obstacles=(*target.obstacles, reason))
-        entry = arch_record(record, target.arch)
+        entry = arch_record(self.pending.records.get(pool.name) or record, target.arch)
         locked = pool.definition.bases is BasePolicy.LOCKED
         keep = entry.bases if locked and entry and entry.epoch == target.inputs.epoch else ()
         return self._bases.resolve(target, keep)
@@ -227,7 +278,8 @@ class Planning:
             return Cell(target.arch, Action.BLOCKED, target.obstacles)
         locked = pool.definition.bases is BasePolicy.LOCKED
         known = target.bases is not None
-        candidates = self.images.candidates(pool, target, wanted.record, self._origin) if known else ()
+        records = [one for one in (wanted.record, self.pending.records.get(wanted.name)) if one]
+        candidates = self.images.candidates(pool, target, records, self._origin) if known else ()
         action, image = decide(target, candidates, locked=locked)
         old, new = self._recorded(wanted, target.arch), Subject(pool, target.inputs)
         reasons = target.obstacles
@@ -257,7 +309,7 @@ class Planning:
         self, wanted: PoolTargets, target: Target, old: Subject | None, new: Subject
     ) -> tuple[Action, tuple[Reason, ...]]:
         """Whether the builder can, and why it is to."""
-        refusal = self._world.builder.refusal(target.arch, new.inputs.analysis.needs)
+        refusal = self._world.builder.refusal(target.arch, new.inputs.needs)
         if refusal:
             hint = f" ({refusal.hint})" if refusal.hint else ""
             source = new.pool.source(target.arch)

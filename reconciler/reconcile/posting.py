@@ -6,6 +6,7 @@ Does not belong here: what the comment says (`core.comment`), and how a forge is
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from posixpath import dirname
@@ -99,6 +100,15 @@ class Posting:
         if due or mark != whole:
             self._set(whole)
         return Result(posted, url, (whole, *shown), left)
+
+    def amend(self, change: Callable[[str], str]) -> bool:
+        """Change our comment, if there is one, by its present text; says whether there is. No status is touched."""
+        mine = self._mine()
+        for comment in mine[:1]:
+            body = change(comment.body)
+            if not same_text(comment.body, body):
+                self._forge.edit_comment(self._pull.number, comment.id, body)
+        return bool(mine)
 
     def _set(self, status: Status) -> None:
         self._forge.set_status(self._pull.head, status)

@@ -6,8 +6,9 @@ bases are resolved on request) the network.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from reconciler.core.catalogue import Catalogue
 from reconciler.core.documents import BasePolicy
@@ -17,12 +18,21 @@ from reconciler.core.plan import Action, Cell, Image, Plan, PoolPlan, Reason, Ta
 from reconciler.core.pool import Pool
 from reconciler.core.status import ArchRecord, PoolRecord
 from reconciler.errors import GitError
-from reconciler.reconcile import baseline
+from reconciler.reconcile import baseline, cycles
 from reconciler.reconcile.baseline import Baseline, Standing
 from reconciler.reconcile.bases import Bases
 from reconciler.reconcile.history import History, Records, Subject
 from reconciler.reconcile.reasons import Reasons
 from reconciler.reconcile.targets import Epochs, PoolTargets, Scope, find
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    """The plan of a commit, the targets of the old one, and whether an image of either uses the stage `configs`."""
+
+    plan: Plan
+    before: dict[str, PoolTargets]
+    uses_configs: bool
 
 
 def latest_epoch(record: PoolRecord | None) -> str:
@@ -57,15 +67,15 @@ class Preview:
         catalogue = self.history.catalogue(head)
         records = self.history.records(head, catalogue.config.status_path)
         old = self.history.catalogue(base) if base is not None else None
-        plan, before = self._compare(catalogue, old, records)
+        made = self._compare(catalogue, old, records)
         if base is not None and whole and catalogue.clean and len(catalogue.pools) >= self.worth:
-            self._keep_baseline(catalogue, records, before)
-        return plan
+            self._keep_baseline(catalogue, records, made.before)
+        return made.plan
 
     def _beside_baseline(self, head: str, base: str) -> Plan | None:
         """The plan, of which only the pools are worked out that the last baseline does not hold for. None when there is
         no baseline, or when it cannot be told which those are."""
-        last = self.history.baseline(self.scope.architectures, self.scope.fallback)
+        last = self.history.baseline(self.scope.architectures, self.scope.fallback, self.scope.cluster)
         if last is None:
             return None
         try:
@@ -77,23 +87,36 @@ class Preview:
             new, old = self.history.part(head, touched.paths), self.history.part(base, touched.paths)
             if not (last.defines(touched, new) and last.defines(touched, old)):
                 return None
+            if last.configured and (before | after) & (
+                new.supply.documents.paths | old.supply.documents.paths
+            ):
+                return None
             records = self.history.records(head, last.status_path, touched.pools)
         except GitError:
             return None  # reading everything says what is wrong
-        part, _ = self._compare(new, old, records)
-        pools = (*part.pools, *last.others(touched))
-        return replace(part, pools=tuple(sorted(pools, key=lambda pool: pool.name)))
+        part = self._compare(new, old, records)
+        if part.uses_configs:
+            return None  # what they are made from was not all read
+        pools = (*part.plan.pools, *last.others(touched))
+        return replace(part.plan, pools=tuple(sorted(pools, key=lambda pool: pool.name)))
 
     def _keep_baseline(self, catalogue: Catalogue, records: Records, before: dict[str, PoolTargets]) -> None:
         """Keep the plan of a commit against itself. Its epochs are those that only its own tokens start."""
         epochs = Epochs(self._epochs(catalogue, records))
-        found = find(self.history, catalogue, records.pools, self.scope, epochs, before)
+        found = self._found(catalogue, records, epochs, before)
         standings = tuple(
             self._standing(pool, its, catalogue) for pool, its in zip(catalogue.pools, found, strict=True)
         )
-        made = Baseline(catalogue.commit, catalogue.config.status_path, standings)
+        made = Baseline(
+            catalogue.commit,
+            catalogue.config.status_path,
+            standings,
+            cycles.configured(found),
+            catalogue.supply.documents.paths,
+        )
         if made.is_useful:
-            self.history.keep_baseline(made, self.scope.architectures, self.scope.fallback)
+            scope = self.scope
+            self.history.keep_baseline(made, scope.architectures, scope.fallback, scope.cluster)
 
     def _standing(self, pool: Pool, found: PoolTargets, catalogue: Catalogue) -> Standing:
         recorded = found.record is not None
@@ -105,18 +128,15 @@ class Preview:
             plan = PoolPlan(found.name, found.path, cells, found.warnings)
         return Standing(*baseline.place(pool), recorded, plan)
 
-    def _compare(
-        self, catalogue: Catalogue, old: Catalogue | None, records: Records
-    ) -> tuple[Plan, dict[str, PoolTargets]]:
-        """The plan of a commit, and the targets of the old one."""
+    def _compare(self, catalogue: Catalogue, old: Catalogue | None, records: Records) -> _Comparison:
         epochs = self._epochs(catalogue, records)
         before: dict[str, PoolTargets] = {}
         if old is not None:
-            before = {t.name: t for t in find(self.history, old, records.pools, self.scope, Epochs(epochs))}
+            before = {t.name: t for t in self._found(old, records, Epochs(epochs))}
             for name, was in before.items():
                 if was.pool:
                     epochs[name] = Epochs(epochs).of(was.pool)
-        after = find(self.history, catalogue, records.pools, self.scope, Epochs(epochs), before)
+        after = self._found(catalogue, records, Epochs(epochs), before)
         known = {t.name for t in after}
         recorded = records.pools.keys() if old is None else before.keys()
         gone = tuple(sorted(filter(self.scope.covers, recorded - known))) if catalogue.clean else ()
@@ -128,7 +148,17 @@ class Preview:
             removed=gone,
             errors=tuple(sorted({*catalogue.faults, *(f for t in after for f in t.errors)})),
         )
-        return plan, before
+        return _Comparison(plan, before, any(t.uses_configs for t in (*after, *before.values())))
+
+    def _found(
+        self,
+        catalogue: Catalogue,
+        records: Records,
+        epochs: Epochs,
+        before: Mapping[str, PoolTargets] = MappingProxyType({}),
+    ) -> list[PoolTargets]:
+        """The targets of a commit."""
+        return cycles.refused(find(self.history, catalogue, records.pools, self.scope, epochs, before))
 
     def _epochs(self, catalogue: Catalogue, records: Records) -> dict[str, str]:
         """The epoch that each pool had last."""

@@ -39,7 +39,9 @@ class Reasons:
         self, old: Subject | None, new: Subject, architectures: Iterable[Arch]
     ) -> tuple[Reason, ...]:
         """Why an image is not built, where the definition's files changed; nothing to say where they did not."""
-        if old is None or old.pool.fingerprint == new.pool.fingerprint:
+        if old is None:
+            return ()
+        if old.pool.fingerprint == new.pool.fingerprint and old.inputs.configs == new.inputs.configs:
             return ()
         if old.inputs.definition != new.inputs.definition:
             again = Reason("image", "unchanged", "the same inputs were built before")

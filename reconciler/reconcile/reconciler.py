@@ -14,12 +14,14 @@ from reconciler.core.plan import Action, Plan, PoolPlan
 from reconciler.core.status import PoolRecord
 from reconciler.errors import Disposition, Fault, ReconcilerError
 from reconciler.ports.cluster import PoolReport, PoolRollout
-from reconciler.reconcile import drift, state
+from reconciler.reconcile import drift, pending, state
 from reconciler.reconcile.isolation import Isolated
+from reconciler.reconcile.pending import Ask
 from reconciler.reconcile.planning import Planning, World
 from reconciler.reconcile.reporting import Reporting, report
+from reconciler.reconcile.rollout import Nodes, nodes
 from reconciler.reconcile.state import Drift
-from reconciler.reconcile.work import BRIEF, Builds, Known, Patience, Standing, Work
+from reconciler.reconcile.work import AT_REST, BRIEF, Builds, Known, Patience, Work
 from reconciler.reconcile.writing import Writing, Written
 
 
@@ -29,7 +31,7 @@ class Result:
 
     `heads` are the commits that it rests on, by revision, with its own commit where it made one; `images` where each
     image stands after it; `work` holds the cells that are not done; `unwanted` are builds that nobody needs any more.
-    `schedule` is the repository's for refreshes.
+    `schedule` is the repository's for refreshes. `nodes` say how far rollouts have come; None when that was not asked.
     """
 
     plan: Plan
@@ -41,11 +43,12 @@ class Result:
     images: tuple[state.Image, ...] = ()
     unwanted: tuple[str, ...] = ()
     schedule: Schedule | None = None
+    nodes: tuple[Nodes, ...] | None = None
 
     @property
     def in_flight(self) -> bool:
         """Whether builds run or wait for their next attempt."""
-        return any(work.standing is not Standing.FAILED for work in self.work.values())
+        return any(work.standing not in AT_REST for work in self.work.values())
 
     @property
     def settled(self) -> bool:
@@ -78,11 +81,13 @@ class Survey:
     problems: tuple[ReconcilerError, ...]
     work: Mapping[tuple[str, Arch], Work] = field(default_factory=dict)
     rollouts: Mapping[str, PoolRollout] = field(default_factory=dict)
+    ask: Ask | None = None
+    """The pull request that people have to do something about."""
 
     @property
     def images(self) -> tuple[state.Image, ...]:
         """Where each image stands."""
-        return state.images(self.plan, self.records, self.work, self.drifts)
+        return state.images(self.plan, self.records, self.work, self.drifts, self.ask)
 
 
 class Reconciler:
@@ -123,16 +128,19 @@ class Reconciler:
             )
             writing = Writing(self._world, planning)
             ready = writing.publish()
-            held = one_commit and any(w.standing is not Standing.FAILED for w in work.values())
+            held = one_commit and any(w.standing not in AT_REST for w in work.values())
             written = Written() if held else writing.record(ready)
         finally:
             self._world.history.settle()
             self._world.seen.settle()
         records = {**planning.records.pools, **{record.pool: record for record in written.records}}
         self._show(planning, work, known, records)
+        rollouts = self._rollouts(planning, planning.problems) if thorough else None
         heads = dict(planning.heads)
         if written.commit:
             heads[self._world.place.write_branch] = written.commit
+        if written.proposed.commit:
+            heads[self._world.place.proposal] = written.proposed.commit
         return Result(
             planning.plan,
             work,
@@ -140,9 +148,10 @@ class Reconciler:
             planning.warnings(),
             (*planning.problems, *writing.problems),
             heads,
-            state.images(planning.plan, records, work),
+            state.images(planning.plan, records, work, ask=written.proposed.ask),
             unwanted,
             planning.catalogue.config.refresh,
+            None if rollouts is None else tuple(nodes(rollouts, records)),
         )
 
     def look(self) -> Survey:
@@ -158,6 +167,7 @@ class Reconciler:
                 with Isolated(planned.name, problems):
                     reports.append(self._report(planning, planned, work, known, records.get(planned.name)))
             rollouts = self._rollouts(planning, problems)
+            ask = self._ask(planning, problems)
             drifts = drift.find(self._world, planning, reports, rollouts, problems)
         finally:
             self._world.history.settle()
@@ -170,7 +180,19 @@ class Reconciler:
             (*planning.problems, *problems),
             {key: one for key, one in work.items() if one.build},
             rollouts,
+            ask,
         )
+
+    def _ask(self, planning: Planning, problems: list[ReconcilerError]) -> Ask | None:
+        """What people have to do about a pull request of ours."""
+        place, forge = self._world.place, self._world.forge
+        if forge is None or not place.proposal:
+            return None
+        wanted = pending.unrecorded(planning.plan, planning.pools(), planning.records.pools)
+        with Isolated("pull request", problems):
+            branches = (place.proposal, place.write_branch)
+            return pending.waiting(forge, branches, planning.pending, planning.plan, wanted)
+        return None
 
     def _rollouts(self, planning: Planning, problems: list[ReconcilerError]) -> Mapping[str, PoolRollout]:
         reader = self._world.rollouts

@@ -43,16 +43,17 @@ def compose(
     return PoolRecord(pool, instance, images.engine, index, source_commit, tuple(entries))
 
 
-def commit_that_led_to(index: str, earlier: Iterable[PoolRecord], head: str) -> str:
-    """The source commit of an index: what the status file said when it began to name this index, else `head`.
+def first_of(index: str, earlier: Iterable[PoolRecord]) -> PoolRecord | None:
+    """The version of a status file that began to name this index; None when the newest does not name it.
 
-    Read from the file's history, newest version first, so that a lost or edited file is restored as it was.
+    What it says of the commit and the engine is what we wrote, as these never change for an index: by it a lost or
+    edited file is restored as it was. `earlier` is the file's history, the newest first.
     """
-    found = head
+    found = None
     for record in earlier:
         if record.image != index:
             break
-        found = record.source_commit
+        found = record
     return found
 
 

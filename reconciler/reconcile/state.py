@@ -15,6 +15,7 @@ from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Plan
 from reconciler.core.status import PoolRecord
 from reconciler.ports import Build, Phase
+from reconciler.reconcile.pending import Ask
 from reconciler.reconcile.preview import arch_record
 from reconciler.reconcile.work import Standing, Work
 
@@ -46,6 +47,8 @@ class State(StrEnum):
     FAILED = "failed"
     BLOCKED = "blocked"
     TO_PUBLISH = "to publish"
+    TO_MERGE = "to merge"
+    """It is built, and in a pull request that people have to merge before it counts."""
     TO_DROP = "to drop"
     DRIFTED = "drifted"
 
@@ -78,8 +81,9 @@ def images(
     records: Mapping[str, PoolRecord],
     work: Mapping[tuple[str, Arch], Work] = MappingProxyType({}),
     drifts: Iterable[Drift] = (),
+    ask: Ask | None = None,
 ) -> tuple[Image, ...]:
-    """Every image of a plan, in its order."""
+    """Every image of a plan, in its order. `ask` is a pull request that people have to do something about."""
     drifted = {(drift.pool, drift.arch) for drift in drifts if drift.where in _OF_IMAGES}
     found = []
     for pool in plan.pools:
@@ -90,7 +94,10 @@ def images(
             adrift = drifted & {key, (pool.name, None)}
             state = State.DRIFTED if adrift else _state(cell, recorded, work.get(key))
             build = work[key].build if key in work else None
-            why = "" if state is State.CURRENT else _why(state, cell, build)
+            if ask and pool.name in ask.pools and state in (State.TO_PUBLISH, State.TO_DROP):
+                state = State.TO_MERGE
+            waits = ask.why if ask and state is State.TO_MERGE else ""
+            why = "" if state is State.CURRENT else waits or _why(state, cell, build)
             found.append(Image(pool.name, cell.arch, state, recorded, why, build))
     return tuple(found)
 
@@ -102,6 +109,8 @@ def of_build(build: Build | None, standing: Standing) -> State:
             return State.FAILED
         case Standing.WAITING:
             return State.RETRYING
+        case Standing.BLOCKED:
+            return State.BLOCKED
     return State.BUILDING if build and build.phase is Phase.RUNNING else State.QUEUED
 
 
@@ -120,6 +129,6 @@ def _state(cell: Cell, recorded: str, work: Work | None) -> State:
 
 
 def _why(state: State, cell: Cell, build: Build | None) -> str:
-    if build and state in (State.FAILED, State.RETRYING):
+    if build and state in (State.FAILED, State.RETRYING, State.BLOCKED):
         return build.message
     return render.why(cell)

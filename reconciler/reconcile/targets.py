@@ -11,9 +11,11 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from reconciler.core.catalogue import Catalogue
+from reconciler.core.containerfile import ASSUMED
 from reconciler.core.documents import RepositoryConfig
 from reconciler.core.epoch import next_epoch
-from reconciler.core.model import Arch
+from reconciler.core.inputs import Inputs, canonical_json, digest_of
+from reconciler.core.model import Arch, ImageRef
 from reconciler.core.plan import Reason, Target
 from reconciler.core.pool import Pool
 from reconciler.core.status import PoolRecord
@@ -35,6 +37,10 @@ class PoolTargets:
     warnings: tuple[Fault, ...] = ()
     errors: tuple[Fault, ...] = ()
     config: RepositoryConfig | None = None
+    uses_configs: bool = False
+    """Whether any of them is built with the stage `configs`, or may be."""
+    asks_cluster: bool = False
+    """Whether the images of that stage are not all named in Git."""
 
     def same_as(self, pool: Pool, catalogue: Catalogue) -> bool:
         """Whether a pool of another commit, read with that commit's configuration, has these very targets."""
@@ -42,6 +48,7 @@ class PoolTargets:
             self.pool is not None
             and self.pool.fingerprint == pool.fingerprint
             and self.config == catalogue.config
+            and not self.uses_configs  # what those are depends on files anywhere
         )
 
 
@@ -49,13 +56,16 @@ class PoolTargets:
 class Scope:
     """Which part of a commit is looked at: `architectures` overrides all definitions; `fallback` is used where
     nothing else names any; no `pools` means all. `nodes` is what a cluster says of its pools; with `keep` an
-    architecture whose last node is gone is still the pool's."""
+    architecture whose last node is gone is still the pool's. `os_image` and `extensions_image` are the cluster's own,
+    '' where none tells."""
 
     architectures: tuple[Arch, ...] = ()
     fallback: tuple[Arch, ...] = ()
     pools: frozenset[str] = field(default_factory=frozenset)
     nodes: Mapping[str, PoolNodes] = field(default_factory=dict)
     keep: bool = True
+    os_image: str = ""
+    extensions_image: str = ""
 
     def present(self, pool: str) -> tuple[Arch, ...]:
         """The architectures of a pool's nodes; empty when it has none, or when no cluster tells."""
@@ -64,6 +74,15 @@ class Scope:
     def suspends(self, pool: str) -> bool:
         """Whether the cluster's pool is marked as suspended."""
         return pool in self.nodes and self.nodes[pool].suspended
+
+    @property
+    def cluster(self) -> str:
+        """All that a cluster says, and what follows from it, as one text; '' when none tells anything."""
+        if not (self.nodes or self.os_image or self.extensions_image):
+            return ""
+        pools = [[name, [*of.architectures], of.suspended] for name, of in sorted(self.nodes.items())]
+        told = [pools, self.keep, self.os_image, self.extensions_image]
+        return digest_of(canonical_json(told))
 
     def covers(self, pool: str) -> bool:
         """Whether a pool is looked at."""
@@ -162,32 +181,88 @@ def _targets(
             "reconciler.machineos.dev/architectures, or with --arch",
         )
         return PoolTargets(pool.name, place[0], pool, record, (), errors=(fault,))
-    found = [_target(history, pool, arch, epoch) for arch in wanted]
-    known = [target.inputs.analysis for target, _ in found if target.inputs]
+    found = [_target(history, pool, arch, epoch, scope) for arch in wanted]
+    known = [one.target.inputs for one in found if one.target.inputs]
     return PoolTargets(
         pool.name,
         place[0],
         pool,
         record,
-        tuple(target for target, _ in found),
-        tuple(sorted({fault for analysis in known for fault in analysis.warnings})),
-        tuple(sorted({fault for _, faults in found for fault in faults})),
+        tuple(one.target for one in found),
+        tuple(sorted({fault for inputs in known for fault in inputs.warnings})),
+        tuple(sorted({fault for one in found for fault in one.faults})),
         catalogue.config,
+        any(one.uses_configs for one in found),
+        any(one.asks_cluster for one in found),
     )
 
 
-def _target(history: History, pool: Pool, arch: Arch, epoch: str) -> tuple[Target, tuple[Fault, ...]]:
-    """One target, and the faults that keep its inputs from being known."""
+@dataclass(frozen=True, slots=True)
+class _One:
+    """One target and the faults that keep it from being known; the rest is as in `PoolTargets`."""
+
+    target: Target
+    faults: tuple[Fault, ...] = ()
+    uses_configs: bool = False
+    asks_cluster: bool = False
+
+
+def _target(history: History, pool: Pool, arch: Arch, epoch: str, scope: Scope) -> _One:
     try:
         inputs = history.inputs(pool, arch, epoch)
     except InvalidInput as error:
-        return Target(pool.name, arch, None, obstacles=obstacles(error.faults)), error.faults
-    if not inputs.analysis.uses_configs:
-        return Target(pool.name, arch, inputs), ()
-    problem = "the stage `configs` is not supplied by this version; start from an image reference"
-    reason = Reason("machineConfig", "missing", problem, *_place(pool, arch))
-    fault = Fault(reason.path, reason.line, problem)
-    return Target(pool.name, arch, None, obstacles=(reason,)), (fault,)
+        blocked = Target(pool.name, arch, None, obstacles=obstacles(error.faults))
+        return _One(blocked, error.faults, history.uses_configs(pool, arch))
+    content = inputs.configs
+    if content is None:
+        return _One(Target(pool.name, arch, inputs))
+    asks = content.base is None or (content.wants_extensions and content.extensions_image is None)
+    found = supplied(Target(pool.name, arch, inputs), scope.os_image, scope.extensions_image)
+    faults = (*not_supplied(pool, found), *standing_for_programs(inputs))
+    if faults:
+        ingredient = tuple(replace(one, ingredient="machineConfig") for one in obstacles(faults))
+        found = Target(pool.name, arch, None, obstacles=ingredient)
+    return _One(found, faults, True, asks)
+
+
+def supplied(target: Target, os_image: str, extensions_image: str) -> Target:
+    """The target with the images of its stage `configs`: those that Git names, else these."""
+    assert target.inputs is not None
+    content = target.inputs.configs
+    if content is None:
+        return target
+    own = extensions_image if content.wants_extensions else ""
+    return replace(
+        target,
+        os_image=_name(content.base) or os_image,
+        extensions_image=_name(content.extensions_image) or own,
+    )
+
+
+def _name(image: ImageRef | None) -> str:
+    """As builders find it: a digest says all that a tag beside it could."""
+    if image is None:
+        return ""
+    return f"{image.repository}@{image.digest}" if image.digest else str(image)
+
+
+def not_supplied(pool: Pool, target: Target) -> tuple[Fault, ...]:
+    """The fault of a target whose stage `configs` has no image to be made from."""
+    if target.os_image or target.inputs is None or target.inputs.configs is None:
+        return ()
+    problem = "FROM configs: nothing says which base OS image to start from"
+    hint = (
+        "set osImageURL in a MachineConfig of this pool, or baseImage in reconciler.yaml; a daemon with access to a "
+        "cluster also takes that of its ConfigMap machine-config-osimageurl"
+    )
+    return (Fault(*_place(pool, target.arch), problem, hint),)
+
+
+def standing_for_programs(inputs: Inputs) -> tuple[Fault, ...]:
+    """Faults of MachineConfigs that change how a RUN is read, if any was looked into."""
+    if inputs.configs is None or not set(ASSUMED) <= set(inputs.analysis.assumes):
+        return ()
+    return tuple(inputs.configs.replaced())
 
 
 def _place(pool: Pool, arch: Arch) -> tuple[str, int]:

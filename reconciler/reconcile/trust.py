@@ -5,7 +5,8 @@ Belongs here: walking the history from a head. Does not belong here: looking at 
 Our own status commits are signed by nobody, and need not be: a status file is believed only where an image carries
 what it says, and it is no input of any image. So a commit that changes nothing but status files stands for its parent.
 So does one that changes nothing in the folder that is watched: where daemons share a repository, each with a folder of
-its own, the status commits of one must not hold up the others.
+its own, the status commits of one must not hold up the others. And so does the merge of a pull request of ours, by
+whichever way it was merged.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ class Trust:
         if commit in self._signed:
             return ""
         # Below the first one, which is no status commit, there are ours, and nobody's but ours are excused.
-        if self.checked is Checked.ALL and status_only(self.objects, commit, *self._ours):
+        if self.checked is Checked.ALL and stands_for(self.objects, commit, *self._ours):
             return ""
         problem = self.signatures.problem(commit)
         if not problem:
@@ -102,12 +103,30 @@ class Trust:
         return UnverifiedCommit(f"{which} {problem}; nothing is changed", hint=hint)
 
 
-def status_only(objects: Objects, commit: str, status_folder: str, folder: str = "") -> bool:
-    """Whether a commit has one parent and changes nothing below `folder` but files below the status folder."""
-    parents = objects.parents(commit)
-    if len(parents) != 1:
-        return False
-    changed = objects.changes(parents[0], commit)
+def stands_for(objects: Objects, commit: str, status_folder: str, folder: str = "") -> str:
+    """The commit that a commit has everything of, below `folder`, but files below the status folder: its first parent;
+    '' when that is not so.
+
+    Of a merge, what it merges must be such commits too, made on something that the first parent contains. Else a merge
+    of the newest commit into an old one would bring back, unsigned, what that old one said.
+    """
+    first, *others = objects.parents(commit) or ("",)
+    if not first or not _changes_status_only(objects, first, commit, status_folder, folder):
+        return ""
+    for other in others:
+        base = other
+        for _ in range(_LONGEST_RUN):
+            before = objects.parents(base)
+            if len(before) != 1 or not _changes_status_only(objects, *before, base, status_folder, folder):
+                break
+            (base,) = before
+        if not objects.is_ancestor(base, first):
+            return ""
+    return first
+
+
+def _changes_status_only(objects: Objects, old: str, new: str, status_folder: str, folder: str) -> bool:
+    changed = objects.changes(old, new)
     return bool(changed) and not any(
         _is_under(path, folder) and not path.startswith(f"{status_folder}/") for path in changed
     )
@@ -129,9 +148,10 @@ def authored(
     for _ in range(_LONGEST_RUN):
         if known and commit == known[0]:
             return known[1]
-        if not status_only(objects, commit, status_folder, folder):
+        before = stands_for(objects, commit, status_folder, folder)
+        if not before:
             break
-        (commit,) = objects.parents(commit)
+        commit = before
     return commit
 
 

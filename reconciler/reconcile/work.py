@@ -55,6 +55,14 @@ class Standing(StrEnum):
     WAITING = "waiting"
     """Failed for a reason outside the definition; tried again at its time."""
     FAILED = "failed"
+    BLOCKED = "blocked"
+    """Something that a person has to supply was missing; looked for again at its time."""
+
+
+AT_REST: Final = frozenset({Standing.FAILED, Standing.BLOCKED})
+"""Where nothing goes on until somebody does something."""
+_BLOCK: Final = (30.0, 300.0)
+"""Bounds of the seconds after which what was missing is looked for again: a person has to supply it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +113,9 @@ class Builds:
         """How building the image of a target stands, and whether an attempt is to be begun.
 
         A failure of the definition is final for these inputs; one of the infrastructure is tried again, with a
-        growing delay. A build that ended well and left no image is one of the infrastructure. With `insist` somebody
-        asks for another attempt now, whatever the last one failed of.
+        growing delay; what was missing is looked for again, however often it was not there. A build that ended well
+        and left no image is one of the infrastructure. With `insist` somebody asks for another attempt now, whatever
+        the last one failed of.
         """
         assert target.input is not None
         builds = known.get((pool, target.arch), ())
@@ -119,12 +128,16 @@ class Builds:
         if last is not None and not last.ended:
             return Work(Standing.BUILDING, last)
         if last is not None and not insist:
-            if last.cause is Cause.DEFINITION or self._patience.exhausted(attempts):
+            blocked = last.cause is Cause.MISSING
+            if last.cause is Cause.DEFINITION or (self._patience.exhausted(attempts) and not blocked):
                 return Work(Standing.FAILED, last)
             delay = self._patience.delay(attempts)
+            if blocked:
+                delay = min(max(delay, _BLOCK[0]), _BLOCK[1])
             # A clock that was set back since must not make the wait longer.
             if 0 <= self._clock.now() - last.finished < delay:
-                return Work(Standing.WAITING, last, last.finished + delay)
+                standing = Standing.BLOCKED if blocked else Standing.WAITING
+                return Work(standing, last, last.finished + delay)
         return Work(Standing.BUILDING, attempt=attempts + 1)
 
     def unwanted(
@@ -204,6 +217,7 @@ def request(
     The image goes to the repository `staging`, '' for the pool's own.
     """
     assert target.inputs is not None
+    content = target.inputs.configs
     assert target.bases is not None
     assert target.input is not None
     recipe, blobs = history.recipe(pool, target.arch), history.blobs(pool)
@@ -229,4 +243,5 @@ def request(
         annotations=provenance.annotations(),
         push_secret=pool.definition.push_secret,
         pull_secret=pool.definition.pull_secret,
+        configs=content.stage(target.os_image, target.extensions_image) if content else None,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import StrEnum
+from hashlib import sha256
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, PlainValidator
@@ -33,7 +34,10 @@ from reconciler.settings.values import (
     ClusterMode,
     ClusterSettings,
     Delivery,
+    ForgeSettings,
+    ForgeType,
     JobSettings,
+    PreviewSettings,
     Privilege,
     RegistrySettings,
     Settings,
@@ -68,6 +72,7 @@ def read_settings(content: bytes, path: str) -> Settings:
             file.write_back.credentials,
             file.write_back.message,
             file.write_back.manifests,
+            _proposal(file),
         ),
         instance=file.instance,
         registry=RegistrySettings(tuple(registry.insecure), registry.auth_file, registry.ca_file),
@@ -76,6 +81,8 @@ def read_settings(content: bytes, path: str) -> Settings:
         architectures=tuple(file.architectures),
         deliver=tuple(file.deliver),
         web=_web(file.web) if file.web else None,
+        forge=_forge(file.forge) if file.forge else None,
+        preview=_preview(file.preview) if file.preview else None,
     )
 
 
@@ -93,6 +100,24 @@ def _source(found: _Source) -> Source:
         found.credentials,
         Verify(verify.mode, verify.keys, verify.since),
     )
+
+
+def _forge(found: _Forge) -> ForgeSettings:
+    return ForgeSettings(found.type, found.url, found.repository, found.token_file)
+
+
+def _preview(found: _Preview) -> PreviewSettings:
+    return PreviewSettings(found.interval, found.forks, found.label, found.per_author)
+
+
+def _proposal(file: _File) -> str:
+    """The branch of pull requests; '' for none. Unless it is named, its name is made of all that tells one daemon's
+    from another's: instance, folder and target. A DNS label has no dot, so no two of them can meet."""
+    request, back, source = file.write_back.pull_request, file.write_back, file.source
+    if request is None:
+        return ""
+    folder = f".{sha256(source.path.encode()).hexdigest()[:8]}" if source.path else ""
+    return request.branch or f"reconciler/{file.instance}{folder}/{back.branch or source.branch}"
 
 
 def _builder(found: _Builder) -> BuilderSettings:
@@ -139,6 +164,14 @@ def _between(file: _File, document: Document) -> Iterator[Fault]:
     elif named and named != ["branch"] and not file.write_back.branch:
         hint = "add writeBack: {branch: …}: nothing can be committed to a tag or to a commit"
         yield at_place(document, ("source", named[0]), "needs a branch to write to", hint)
+    yield from _around_requests(file, document)
+    if file.preview is not None:
+        if file.forge is None:
+            hint = "add forge: {type: …, url: …, repository: …, tokenFile: …}"
+            yield at_place(document, ("preview",), "needs a forge", hint)
+        if named and named != ["branch"]:
+            hint = "leave it out, or watch a branch: pull requests are merged into branches"
+            yield at_place(document, ("preview",), f"has no meaning beside source.{named[0]}", hint)
     if source.verify.mode is not Verification.OFF and not source.verify.keys:
         hint = "name the folder of the public keys that are trusted"
         yield at_place(document, ("source", "verify"), "has a mode and no keys", hint)
@@ -163,6 +196,20 @@ def _between(file: _File, document: Document) -> Iterator[Fault]:
         if sender in types[:number]:
             hint = "put its secret files beside those of the first"
             yield at_place(document, ("web", "webhooks", number), f"is the second of type {sender}", hint)
+
+
+def _around_requests(file: _File, document: Document) -> Iterator[Fault]:
+    """What is wrong with writing back by pull requests."""
+    request, back = file.write_back.pull_request, file.write_back
+    if request is None:
+        return
+    if file.forge is None:
+        hint = "add forge: {type: …, url: …, repository: …, tokenFile: …}"
+        yield at_place(document, ("writeBack", "pullRequest"), "needs a forge", hint)
+    if request.branch and request.branch in (back.branch, file.source.branch):
+        hint = "leave it out, or name a branch that is the reconciler's alone: it is overwritten"
+        place = ("writeBack", "pullRequest", "branch")
+        yield at_place(document, place, "is a branch that requests are to be merged into", hint)
 
 
 class _ApiVersion(StrEnum):
@@ -200,11 +247,16 @@ class _Source(Strict):
     verify: _Verify = _Verify()
 
 
+class _PullRequest(Strict):
+    branch: _Branch = ""
+
+
 class _WriteBack(Strict):
     branch: _Branch = ""
     credentials: _FileName = ""
     message: Annotated[str, AfterValidator(rules.message)] = ""
     manifests: Folder = ""
+    pull_request: _PullRequest | None = None
 
 
 class _Registry(Strict):
@@ -284,6 +336,20 @@ class _Web(Strict):
     webhooks: list[_Webhook] = Field(default_factory=list)
 
 
+class _Forge(Strict):
+    type: Annotated[ForgeType, PlainValidator(one_of(ForgeType))]
+    url: Annotated[str, AfterValidator(rules.api_url)]
+    repository: Annotated[str, AfterValidator(rules.forge_repository)]
+    token_file: _FileName
+
+
+class _Preview(Strict):
+    interval: Duration = PreviewSettings().interval
+    forks: bool = PreviewSettings().forks
+    label: Annotated[str, AfterValidator(rules.forge_label)] = ""
+    per_author: Annotated[int, AfterValidator(rules.per_author)] = PreviewSettings().per_author
+
+
 class _File(Strict):
     api_version: Annotated[_ApiVersion, PlainValidator(one_of(_ApiVersion))]
     kind: Annotated[_Kind, PlainValidator(one_of(_Kind))]
@@ -298,3 +364,5 @@ class _File(Strict):
         default_factory=lambda: [Delivery.COMMIT]
     )
     web: _Web | None = None
+    forge: _Forge | None = None
+    preview: _Preview | None = None

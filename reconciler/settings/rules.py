@@ -238,3 +238,47 @@ def context(text: str) -> str:
     if not text or not text.isprintable():
         raise rule(f"must be the name of a context, not {shown(text)}", "leave it out for the current one")
     return text
+
+
+_REPOSITORY: Final = re.compile(
+    r"(?!\.{1,2}(/|$))[A-Za-z0-9._-]{1,100}(/(?!\.{1,2}(/|$))[A-Za-z0-9._-]{1,100})+"
+)
+_PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
+
+
+def api_url(text: str) -> str:
+    """The URL of a forge's API: HTTPS, or HTTP to this machine."""
+    hint = "name the URL of its API, such as https://api.github.com or https://gitlab.example.com/api/v4"
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        raise rule("is no URL", hint) from None
+    if parts.username is not None or parts.query or parts.fragment:
+        raise rule("must not hold credentials, a query or a fragment", hint)
+    secure = parts.scheme == "https" or (parts.scheme == "http" and _is_loopback(host))
+    sound = _HOST.fullmatch(f"[{host}]" if ":" in host else host) and _PATH.fullmatch(parts.path)
+    if not secure or not sound or port == 0:
+        raise rule("must be an HTTPS address", hint)
+    return text
+
+
+def forge_repository(text: str) -> str:
+    """A repository's name on a forge."""
+    if not _REPOSITORY.fullmatch(text):
+        raise rule(f"must be a repository's name, not {shown(text)}", "write it as OWNER/NAME")
+    return text
+
+
+def forge_label(text: str) -> str:
+    """A label of pull requests on a forge."""
+    if not text.strip() or not text.isprintable() or len(text) > 255:
+        raise rule(f"must be the name of a label, not {shown(text)}", "leave it out to preview all")
+    return text
+
+
+def per_author(count: int) -> int:
+    """How many previews one account may cause in an hour."""
+    if not 1 <= count <= 1000:
+        raise rule(f"must be from 1 to 1000, not {count}")
+    return count

@@ -75,6 +75,38 @@ class WebhookType(StrEnum):
     GENERIC = "generic"
 
 
+class ForgeType(StrEnum):
+    """Which API a forge speaks."""
+
+    GITHUB = "github"
+    GITLAB = "gitlab"
+    GITEA = "gitea"
+    """Forgejo's too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForgeSettings:
+    """Where the watched repository's pull requests are: `url` is that of the API, `repository` its name there
+    (`OWNER/NAME`). `token_file` is a file that holds one token."""
+
+    type: ForgeType
+    url: str
+    repository: str
+    token_file: str
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewSettings:
+    """Which open pull requests get a preview: with `forks` also those from other repositories, with a `label` only
+    those that have it. `interval` is how many seconds lie between two looks at what is open; `per_author` how many
+    pushes of one account are previewed in an hour."""
+
+    interval: float = 60.0
+    forks: bool = False
+    label: str = ""
+    per_author: int = 30
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where to listen; an IPv6 host has no brackets here. Port 0 takes any free one."""
@@ -123,12 +155,14 @@ class Source:
 class WriteBack:
     """Where status files are committed. `credentials` is a folder of secret files for pushing, '' for those of the
     source; `message` a template for the subject, '' for the usual one; `manifests` the folder below the status path for
-    MachineConfigs that another GitOps tool applies, '' for none."""
+    MachineConfigs that another GitOps tool applies, '' for none. `proposal` is the branch from which a pull request
+    into `branch` is opened, '' for committing to `branch` itself."""
 
     branch: str
     credentials: str = ""
     message: str = ""
     manifests: str = ""
+    proposal: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +261,8 @@ class Web:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All of it. `architectures` is empty when the configuration names none; `web` is None for no web server."""
+    """All of it. `architectures` is empty when the configuration names none; `web` is None for no web server, `forge`
+    where nothing needs one, `preview` for no previews on pull requests."""
 
     source: Source
     write_back: WriteBack
@@ -238,3 +273,5 @@ class Settings:
     architectures: tuple[Arch, ...] = ()
     deliver: tuple[Delivery, ...] = (Delivery.COMMIT,)
     web: Web | None = None
+    forge: ForgeSettings | None = None
+    preview: PreviewSettings | None = None

@@ -30,6 +30,7 @@ from prometheus_client.registry import Collector
 from reconciler import __version__
 from reconciler.core.model import Arch
 from reconciler.ports import Cause, Request
+from reconciler.reconcile.rollout import Progress
 from reconciler.reconcile.state import State
 from reconciler.web.pools import OTHER, Pools
 
@@ -39,7 +40,9 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PASS_OUTCOMES: Final = frozenset({"settled", "working", "failed", "unverified"})
 BUILD_OUTCOMES: Final = frozenset({"succeeded", *Cause})
 """One that failed counts by what caused it."""
+PREVIEW_OUTCOMES: Final = frozenset({"created", "updated", "unchanged", "superseded", "failed"})
 KUBERNETES_VERBS: Final = frozenset({"get", "list", "watch", "create", "patch", "delete", "log"})
+NODE_STATES: Final = frozenset(Progress)
 IMAGE_STATES: Final = frozenset(state.replace(" ", "_") for state in State)
 """As `reconciler status` names them, with `_` for a space."""
 GIT_OPERATIONS: Final = frozenset({"ls-remote", "fetch", "push"})
@@ -73,6 +76,7 @@ class Metrics:
         self._add_requests()
         self._add_passes()
         self._add_builds()
+        self._add_previews()
         for repository in self._repositories:
             # A series that is there from the start lets an alert tell "never" from "not scraped".
             self._polls.labels(repository)
@@ -93,6 +97,12 @@ class Metrics:
             "reconciler_kubernetes_requests",
             "Requests to the Kubernetes API server that have ended, by HTTP status.",
             "verb",
+            "code",
+        )
+        self._forges = self._counter(
+            "reconciler_forge_requests",
+            "Requests to forges that have ended, by HTTP status.",
+            "method",
             "code",
         )
         self._webhooks = self._counter(
@@ -116,6 +126,15 @@ class Metrics:
             "repository",
         )
 
+    def _add_previews(self) -> None:
+        self._preview_seconds = self._histogram(
+            "reconciler_preview_duration_seconds",
+            "How long previews on pull requests took, by what became of the comment.",
+            _PASS_SECONDS,
+            "repository",
+            "outcome",
+        )
+
     def _add_builds(self) -> None:
         self._build_seconds = self._histogram(
             "reconciler_build_duration_seconds",
@@ -135,8 +154,16 @@ class Metrics:
         )
         self._queue = self._gauge("reconciler_queue_depth", "Builds that wait for their turn.", "repository")
         self._running = self._gauge("reconciler_builds_running", "Builds that are running.", "repository")
-        self._states = _States()
+        self._states = _Tallies(
+            "reconciler_image_state",
+            "The state that an image is in now: 1, or the number of images where several share a series.",
+            "arch",
+        )
+        self._nodes = _Tallies(
+            "reconciler_nodes", "Nodes, by how far they have come with the recorded image of their pool."
+        )
         self._registry.register(self._states)
+        self._registry.register(self._nodes)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self._registry)
@@ -155,6 +182,9 @@ class Metrics:
         elif request.system == "registry":
             code = outcome if _STATUS.fullmatch(outcome) else _of(outcome, _PLAIN_OUTCOMES)
             self._registries.labels(_of(operation, HTTP_METHODS), code).inc()
+        elif request.system == "forge":
+            code = outcome if _STATUS.fullmatch(outcome) else _of(outcome, _PLAIN_OUTCOMES)
+            self._forges.labels(_of(operation, HTTP_METHODS), code).inc()
         elif request.system == "kubernetes":
             code = outcome if _STATUS.fullmatch(outcome) else _of(outcome, _PLAIN_OUTCOMES)
             self._kubernetes.labels(_of(operation.partition(" ")[0], KUBERNETES_VERBS), code).inc()
@@ -195,11 +225,24 @@ class Metrics:
                     self._avoided.remove(pool, arch)
                     for outcome in (*BUILD_OUTCOMES, OTHER):
                         self._builds.remove(pool, arch, outcome)
-            tally: Tally[tuple[str, str, str]] = Tally()
+            tally: Tally[tuple[str, ...]] = Tally()
             for (pool, arch), state in sorted(cells.items()):
                 state = _of(state.replace(" ", "_"), IMAGE_STATES)
                 tally[self._pools.label(pool), _of(arch, frozenset(Arch)), state] += 1
             self._states.put(repository, tally)
+
+    def nodes(self, repository: str, counts: Mapping[tuple[str, str], int]) -> None:
+        """How many nodes are in one of NODE_STATES, by pool and that. What is not named any more is gone."""
+        with self._lock:
+            tally: Tally[tuple[str, ...]] = Tally()
+            for (pool, state), count in sorted(counts.items()):
+                tally[self._pools.label(pool), _of(state, NODE_STATES)] += count
+            self._nodes.put(self._known(repository), tally)
+
+    def previewed(self, repository: str, seconds: float, outcome: str) -> None:
+        """A preview was made or not, with one of PREVIEW_OUTCOMES; `seconds` are those that it took."""
+        outcome = _of(outcome, PREVIEW_OUTCOMES)
+        self._preview_seconds.labels(self._known(repository), outcome).observe(seconds)
 
     def webhook(self, sender: str, outcome: str) -> None:
         """A delivery was answered. Both words come from this package's own enums."""
@@ -213,23 +256,21 @@ class Metrics:
         return _of(repository, self._repositories)
 
 
-class _States(Collector):
-    """One series per image, named by the state it is in: each scrape sees all of a repository as it was at one
-    moment."""
+class _Tallies(Collector):
+    """Counts by pool, further labels and state: each scrape sees all of a repository as it was at one moment."""
 
-    def __init__(self) -> None:
-        self._tallies: dict[str, Mapping[tuple[str, str, str], int]] = {}
+    def __init__(self, name: str, text: str, *labels: str) -> None:
+        self._name = name
+        self._text = text
+        self._labels = ("repository", "pool", *labels, "state")
+        self._tallies: dict[str, Mapping[tuple[str, ...], int]] = {}
 
-    def put(self, repository: str, tally: Mapping[tuple[str, str, str], int]) -> None:
+    def put(self, repository: str, tally: Mapping[tuple[str, ...], int]) -> None:
         # A new dictionary, so that a scrape under way goes on with the old one.
         self._tallies = {**self._tallies, repository: tally}
 
     def collect(self) -> Iterator[Metric]:
-        family = GaugeMetricFamily(
-            "reconciler_image_state",
-            "The state that an image is in now: 1, or the number of images where several share a series.",
-            labels=("repository", "pool", "arch", "state"),
-        )
+        family = GaugeMetricFamily(self._name, self._text, labels=self._labels)
         for repository, tally in sorted(self._tallies.items()):
             for labels, count in tally.items():
                 family.add_metric((repository, *labels), count)

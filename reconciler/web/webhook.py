@@ -45,6 +45,13 @@ _PUSHES: Final = {
     WebhookType.GENERIC: frozenset(),
 }
 """Events after which the remote may have another head, in lower case."""
+_PULLS: Final = {
+    WebhookType.GITHUB: frozenset({"pull_request"}),
+    WebhookType.GITEA: frozenset({"pull_request", "pull_request_sync", "pull_request_label"}),
+    WebhookType.GITLAB: frozenset({"merge request hook"}),
+    WebhookType.GENERIC: frozenset(),
+}
+"""Events after which pull requests may be other ones."""
 
 
 class Outcome(StrEnum):
@@ -94,7 +101,8 @@ class Hooks:
     """All webhooks of one server. Hooks of the same sender share a path; their secrets tell them apart.
 
     `look_now` is called on the server's thread with each source whose secret the sender knows, once per delivery. It
-    must return at once, and join calls together itself: not every sender signs its delivery ids.
+    must return at once, and join calls together itself: not every sender signs its delivery ids. `look_at_pulls` is
+    the same for what concerns only pull requests; without it those events are ignored.
     """
 
     def __init__(
@@ -105,9 +113,11 @@ class Hooks:
         redactor: Redactor,
         clock: Clock,
         limits: Limits = LIMITS,
+        look_at_pulls: Callable[[str], None] | None = None,
     ) -> None:
         self._hooks = tuple(hooks)
         self._look_now = look_now
+        self._look_at_pulls = look_at_pulls
         self._metrics = metrics
         self._redactor = redactor
         self._clock = clock
@@ -157,13 +167,16 @@ class Hooks:
         about = event(sender, headers)
         if about in _PINGS:
             return Outcome.PING
+        look = self._look_now
         if about and about not in _PUSHES[sender]:
-            return Outcome.IGNORED
+            if self._look_at_pulls is None or about not in _PULLS[sender]:
+                return Outcome.IGNORED
+            look = self._look_at_pulls
         identity = delivery(sender, headers)
         new = [source for source in sorted(sources) if not self._seen.has(sender, source, identity)]
         for source in new:
             _log.info("a webhook of type %s asks for a look at %s", sender, source)
-            self._look_now(source)
+            look(source)
             self._seen.add(sender, source, identity)
         return Outcome.ACCEPTED if new else Outcome.REPLAYED
 

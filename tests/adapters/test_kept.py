@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,17 @@ def test_what_was_put_is_there_the_next_time(tmp_path: Path) -> None:
         kept.put({"key 1": b"new"})
     with KeptInFile(path, "1") as kept:
         assert kept.get(values.keys() | {"unknown"}) == values | {"key 1": b"new"}
+
+
+def test_it_may_be_used_from_any_thread(tmp_path: Path) -> None:
+    with KeptInFile(tmp_path / "kept.sqlite", "1") as kept:
+
+        def use(number: int) -> bytes | None:
+            kept.put({f"key {number}": b"%d" % number})
+            return kept.get([f"key {number}"]).get(f"key {number}")
+
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(use, range(200))) == [b"%d" % number for number in range(200)]
 
 
 def test_another_edition_of_the_code_finds_nothing(tmp_path: Path) -> None:
@@ -186,6 +198,8 @@ def test_a_baseline_comes_back_as_it_was() -> None:
             Standing("x", "q", "r.io/x:1", False, PoolPlan("x", "q/os.yaml", ())),
             Standing("y", "r", "r.io/y:1", False, None),
         ),
+        frozenset({"w", "y"}),
+        frozenset({"machines/a.yaml"}),
     )
     assert keeping.read_baseline(keeping.write_baseline(made)) == made
 
@@ -195,7 +209,9 @@ def test_a_baseline_has_a_key_of_all_that_it_depends_on() -> None:
         ("r", "f", "e", both, fallback) for both in ((), (Arch.AMD64,)) for fallback in ((), (Arch.AMD64,))
     ]
     asked += [("s", "f", "e", (), ()), ("r", "g", "e", (), ()), ("r", "f", "d", (), ())]
-    assert len({keeping.baseline_key(*one) for one in asked}) == len(asked)
+    keys = {keeping.baseline_key(*one) for one in asked}
+    keys |= {keeping.baseline_key("r", "f", "e", (), (), cluster) for cluster in ("", "x")}
+    assert len(keys) == len(asked) + 1
 
 
 def test_a_record_comes_back_as_it_was() -> None:

@@ -1,4 +1,4 @@
-"""Tells the story of four commits: the first builds everything, the rest as little as possible."""
+"""Tells the story of five commits: the first builds everything, the rest as little as possible."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def append(path: Path, text: str) -> None:
 
 
 def tell(stage: Storyteller) -> None:
-    """The four commits."""
+    """The five commits."""
     heading("1. The first commit: every image is built")
     stage.reconcile()
 
@@ -72,7 +72,14 @@ def tell(stage: Storyteller) -> None:
     stage.plan()
     stage.reconcile()
 
-    heading("4. The change of step 2 is reverted: the earlier image is pointed to again")
+    heading("4. A MachineConfig for arm64: built are the arm64 images that start FROM configs")
+    huge = stage.work / "machineconfigs/51-worker-arm64.yaml"
+    huge.write_text(huge.read_text().replace("64%0A", "128%0A"))
+    stage.commit("More huge pages on arm64")
+    stage.plan()
+    stage.reconcile()
+
+    heading("5. The change of step 2 is reverted: the earlier image is pointed to again")
     changed = stage.git("log", "--format=%H", "--grep=Match arm64", "-1")
     stage.git("revert", "--no-edit", changed)
     stage.push()

@@ -16,7 +16,7 @@ from typing import Any
 
 from reconciler.cli import compose
 
-EFFECTS = {"ensure", "put", "copy", "commit", "push"}
+EFFECTS = {"ensure", "put", "copy", "commit", "push", "replace", "propose", "revise"}
 
 
 class Killer:

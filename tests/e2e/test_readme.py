@@ -69,7 +69,7 @@ def test_the_files_it_shows_are_read_without_a_fault() -> None:
     assert read_settings(settings.encode(), "README.md").source.branch == "main"
     head = "\n".join(line for line in settings.splitlines() if not line.startswith("source"))
     parts = [part for part in others if part.startswith("# part of reconciler-config.yaml")]
-    assert len(parts) == 3
+    assert len(parts) == 5
     assert read_settings((head + "\n" + "\n".join(parts)).encode(), "README.md").web
 
 

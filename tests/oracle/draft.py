@@ -23,10 +23,11 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A Containerfile and the other files of its context, by path."""
+    """A Containerfile and the other files of its context, by path; `machines` are MachineConfigs, for FROM configs."""
 
     text: str
     files: Mapping[str, File]
+    machines: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,11 @@ class Draft:
 
     lines: list[str] = field(default_factory=list)
     files: dict[str, File] = field(default_factory=dict)
+    machines: list[str] = field(default_factory=list)
 
     def definition(self) -> Definition:
         """The draft as it stands."""
-        return Definition("".join(f"{line}\n" for line in self.lines), dict(self.files))
+        return Definition("".join(f"{line}\n" for line in self.lines), dict(self.files), tuple(self.machines))
 
     def final(self) -> int:
         """The place of the last FROM."""

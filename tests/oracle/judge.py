@@ -25,7 +25,9 @@ from reconciler.core.containerfile import (
 from reconciler.core.inputs import Analysis, Inputs
 from reconciler.core.model import Arch, TreeEntry
 from reconciler.errors import InvalidInput
+from reconciler.reconcile.targets import standing_for_programs
 from tests.oracle.draft import Definition, File, Pair
+from tests.oracle.machines import content
 from tests.oracle.observe import Builder, Builders, Failed, Observed
 
 
@@ -88,12 +90,16 @@ def decide(definition: Definition, arch: Arch, version: tuple[int, int]) -> str:
     """The definition digest. Raises Refused for what we refuse, and for what this buildah would read otherwise."""
     try:
         recipe = recipe_of(definition, arch)
+        configs = content(definition, arch) if recipe.uses_configs else None
     except InvalidInput as error:
         raise Refused(error.faults[0].message) from error
     newer = [one.what for one in recipe.needs.dialect if one.since > version]
     if newer:
         raise Refused(f"another buildah: {newer[0]}")
-    return Inputs.of(Analysis.of(recipe)).definition
+    inputs = Inputs.of(Analysis.of(recipe), configs=configs)
+    if faults := standing_for_programs(inputs):
+        raise Refused(faults[0].message)
+    return inputs.definition
 
 
 def judge(pairs: Iterable[Pair], builders: Builders, decider: Decide = decide) -> Iterator[Cell]:

@@ -21,6 +21,7 @@ from reconciler.core.model import Arch
 from reconciler.errors import Timeout
 from tests.oracle.bases import Store, build_bases
 from tests.oracle.draft import Definition
+from tests.oracle.machines import content, write_stage
 
 _FLAGS: Final = (
     *("-q", "--isolation", "chroot", "--pull=never", "--timestamp", "0", "--layers=false"),
@@ -72,6 +73,8 @@ class Builder:
         context, image, files = (self._folder / name for name in ("context", "image", "files.tar"))
         shutil.rmtree(context, ignore_errors=True)
         write_context(definition, context)
+        if failed := self._supply(store, definition, arch):
+            return failed
         target = ["--platform", arch.platform, "--iidfile", str(image), "--output", f"type=tar,dest={files}"]
         source = ["-f", f"{context}/Containerfile", str(context)]
         try:
@@ -81,6 +84,24 @@ class Builder:
         if done.status:
             return Failed(done.complaint)
         return self._look(store, image.read_text(), files)
+
+    def _supply(self, store: Store, definition: Definition, arch: Arch) -> Failed | None:
+        """Build what FROM configs means, as `build.sh` does."""
+        supplied = content(definition, arch)
+        if supplied is None:
+            return None
+        text, files = write_stage(supplied)
+        folder = self._folder / "configs"
+        shutil.rmtree(folder, ignore_errors=True)
+        for path, data in files.items():
+            (folder / "context" / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / "context" / path).write_bytes(data)
+        (folder / "context").mkdir(parents=True, exist_ok=True)
+        (folder / "Containerfile").write_text(text)
+        target = ["--platform", arch.platform, "--tag", "localhost/configs:latest"]
+        source = ["-f", f"{folder}/Containerfile", f"{folder}/context"]
+        done = store.run("bud", *_FLAGS, *target, *source, offline=True, timeout=_LIMIT)
+        return Failed(done.complaint) if done.status else None
 
     def _look(self, store: Store, image: str, files: Path) -> Observed:
         """An image's id is the digest of its configuration and layers: the same id needs no second look."""

@@ -22,9 +22,11 @@ from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 from jsonschema import Draft202012Validator, ValidationError
 
 from tests.servers import forge_schemas
-from tests.servers.forge_words import WORDS, User, Words
+from tests.servers.forge_actions import User, Words
+from tests.servers.forge_words import WORDS
 
 REPOSITORY: Final = "acme/machine-os"
+AUTHOR: Final = User(8, "Mallory")
 BASES: Final = {"github": "", "gitlab": "/api/v4", "gitea": "/api/v1"}
 
 
@@ -37,6 +39,7 @@ class Said:
     body: str
     edits: int = 0
     system: bool = False
+    pull: int = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,11 @@ class PullRequest:
     target: str = "main"
     open: bool = True
     fork: bool = False
+    user: User = AUTHOR
+    labels: tuple[str, ...] = ()
+    merged: str = ""
+    branch: str = "change"
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +135,15 @@ class TestForge:
         self.exchanges: list[tuple[Asked, Reply]] = []
         self.rules: list[Rule] = []
         self.faults: list[str] = []
+        self.tip_of: Callable[[str], str] = lambda _: "3" * 40
+        """The commit at a branch's tip, '' for no such branch: a test that has a repository says so."""
         self._next_id = 100
 
     # -- arranging
 
-    def say(self, body: str, user: User | None = None, *, system: bool = False) -> Said:
+    def say(self, body: str, user: User | None = None, *, system: bool = False, pull: int = 7) -> Said:
         """Put a comment there; ours unless a user is named."""
-        said = Said(self.new_id(), user or self.user, body, system=system)
+        said = Said(self.new_id(), user or self.user, body, system=system, pull=pull)
         self.comments.append(said)
         return said
 

@@ -69,14 +69,54 @@ _GITLAB_STATUS: Final = _open(
 )  # fmt: skip
 _LABEL: Final = {"type": "string", "minLength": 1, "maxLength": 255}
 
+_LABELS: Final = _list(_open("name", name=_TEXT), 1 << 30)
+_TEXTS: Final = {"type": "array", "items": _TEXT}
+_GITHUB_PULL: Final = _open(
+    "number", "title", "state", "head", "base", "user", "labels", "merged_at",
+    number=_ID, title=_TEXT, state={"enum": ["open", "closed"]}, head=_GITHUB_BRANCH, base=_GITHUB_BRANCH,
+    user=_or_null(_GITHUB_USER), labels=_LABELS, merged_at=_or_null(_TEXT), merge_commit_sha=_or_null(_SHA),
+)  # fmt: skip
+_GITEA_PULL: Final = _open(
+    "number", "title", "state", "head", "base", "user", "labels", "merged",
+    number=_ID, title=_TEXT, state={"enum": ["open", "closed"]}, head=_GITEA_BRANCH, base=_GITEA_BRANCH,
+    user=_GITEA_USER, labels=_LABELS, merged={"type": "boolean"}, merge_commit_sha=_or_null(_SHA),
+)  # fmt: skip
+_GITLAB_PULL: Final = _open(
+    "iid", "title", "state", "sha", "target_branch", "source_project_id", "target_project_id", "author", "labels",
+    iid=_ID, title=_TEXT, state={"enum": ["opened", "closed", "merged", "locked"]}, sha=_SHA, target_branch=_TEXT,
+    source_project_id=_or_null(_ID), target_project_id=_ID, author=_GITLAB_USER, labels=_TEXTS,
+    merge_commit_sha=_or_null(_SHA), squash_commit_sha=_or_null(_SHA),
+)  # fmt: skip
+
+_TITLE: Final = {"type": "string", "minLength": 1, "maxLength": 255}
+_SHORT_TITLE: Final = {**_TITLE, "maxLength": 256}
+
+
+def _proposing(title: dict[str, Any], text: str, *branches: str, most: int) -> dict[str, Any]:
+    """A request that opens a pull request."""
+    members = dict.fromkeys(branches, _TEXT)
+    return _strict(
+        "title", *branches, title=title, **members, **{text: {"type": "string", "maxLength": most}}
+    )
+
+
+def _revising(title: dict[str, Any], text: str, most: int, **state: Any) -> dict[str, Any]:
+    """A request that edits or closes one."""
+    return _strict(title=title, **{text: {"type": "string", "maxLength": most}}, **state)
+
+
 SCHEMAS: Final[dict[str, dict[str, Any]]] = {
+    "github propose": _proposing(_SHORT_TITLE, "body", "head", "base", most=65_536),
+    "github revise": _revising(_SHORT_TITLE, "body", 65_536, state={"enum": ["open", "closed"]}),
+    "gitea propose": _proposing(_TITLE, "body", "head", "base", most=1 << 30),
+    "gitea revise": _revising(_TITLE, "body", 1 << 30, state={"enum": ["open", "closed"]}),
+    "gitlab propose": _proposing(_TITLE, "description", "source_branch", "target_branch", most=1_048_576),
+    "gitlab revise": _revising(_TITLE, "description", 1_048_576, state_event={"enum": ["close", "reopen"]}),
     "github user": _GITHUB_USER,
     "github query": _strict("query", query={"const": "{viewer{login}}"}),
     "github viewer": _open("data", data=_open("viewer", viewer=_open("login", login=_TEXT))),
-    "github pull": _open(
-        "number", "title", "state", "head", "base",
-        number=_ID, title=_TEXT, state={"enum": ["open", "closed"]}, head=_GITHUB_BRANCH, base=_GITHUB_BRANCH,
-    ),
+    "github pull": _GITHUB_PULL,
+    "github pulls": _list(_GITHUB_PULL, 100),
     "github say": _said("github"),
     "github comment": _GITHUB_COMMENT,
     "github comments": _list(_GITHUB_COMMENT, 100),
@@ -90,10 +130,8 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "github status": _GITHUB_STATUS,
     "github statuses": _list(_GITHUB_STATUS, 100),
     "gitea user": _GITEA_USER,
-    "gitea pull": _open(
-        "number", "title", "state", "head", "base",
-        number=_ID, title=_TEXT, state={"enum": ["open", "closed"]}, head=_GITEA_BRANCH, base=_GITEA_BRANCH,
-    ),
+    "gitea pull": _GITEA_PULL,
+    "gitea pulls": _list(_GITEA_PULL, 50),
     "gitea say": _said("gitea"),
     "gitea comment": _GITEA_COMMENT,
     "gitea comments": _list(_GITEA_COMMENT, 1 << 30),
@@ -107,11 +145,8 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "gitea status": _GITEA_STATUS,
     "gitea statuses": _list(_GITEA_STATUS, 50),
     "gitlab user": _GITLAB_USER,
-    "gitlab pull": _open(
-        "iid", "title", "state", "sha", "target_branch", "source_project_id", "target_project_id",
-        iid=_ID, title=_TEXT, state={"enum": ["opened", "closed", "merged", "locked"]}, sha=_SHA, target_branch=_TEXT,
-        source_project_id=_or_null(_ID), target_project_id=_ID,
-    ),
+    "gitlab pull": _GITLAB_PULL,
+    "gitlab pulls": _list(_GITLAB_PULL, 100),
     "gitlab say": _said("gitlab"),
     "gitlab note": _GITLAB_NOTE,
     "gitlab notes": _list(_GITLAB_NOTE, 100),

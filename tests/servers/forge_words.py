@@ -5,48 +5,32 @@ Belongs here: the three ways of saying it. Does not belong here: the state, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+from tests.servers.forge_actions import (
+    FORK,
+    ID,
+    NUMBER,
+    OURS,
+    SHA,
+    WHEN,
+    Action,
+    User,
+    Words,
+    created,
+    edited,
+    is_on,
+    listed,
+    opened,
+    put,
+    reply,
+    revised,
+    shown,
+)
 
 if TYPE_CHECKING:
     from tests.servers.forge import Asked, PullRequest, Reply, Said, Set, TestForge
-
-_WHEN: Final = "2026-11-21T12:00:00Z"
-_OURS: Final = 11
-_FORK: Final = 12
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """An account."""
-
-    id: int
-    login: str
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What a route does; names of the schemas of its request ('' for none) and its good answer."""
-
-    act: Callable[[TestForge, Asked, Mapping[str, str]], Reply]
-    answer: str
-    request: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """A forge's own: how it wants a token, its routes, and its JSON for users, comments and statuses."""
-
-    authorization: Callable[[str], str]
-    routes: tuple[tuple[str, str, Action], ...]
-
-
-def _reply(status: int, body: Any) -> Reply:
-    from tests.servers.forge import Reply
-
-    return Reply(status, body)
-
 
 # -- GitHub
 
@@ -64,9 +48,9 @@ def _github_comment(forge: TestForge, said: Said) -> dict[str, Any]:
         # GitHub keeps what ends lines as it came, but nothing around the text.
         "body": said.body.strip(),
         "user": _github_user(said.user) if said.user.login else None,
-        "html_url": f"{forge.host}/acme/machine-os/pull/7#issuecomment-{said.id}",
-        "created_at": _WHEN,
-        "updated_at": _WHEN,
+        "html_url": f"{forge.host}/acme/machine-os/pull/{said.pull}#issuecomment-{said.id}",
+        "created_at": WHEN,
+        "updated_at": WHEN,
     }
 
 
@@ -78,27 +62,19 @@ def _github_status(one: Set) -> dict[str, Any]:
         "description": one.description,
         "target_url": None,
         "creator": _github_user(one.user),
-        "created_at": _WHEN,
-        "updated_at": _WHEN,
+        "created_at": WHEN,
+        "updated_at": WHEN,
     }
 
 
 def _github_who(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
     if forge.is_app:
-        return _reply(403, {"message": "Resource not accessible by integration"})
-    return _reply(200, _github_user(forge.user))
+        return reply(403, {"message": "Resource not accessible by integration"})
+    return reply(200, _github_user(forge.user))
 
 
 def _github_viewer(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    return _reply(200, {"data": {"viewer": {"login": forge.user.login}}})
-
-
-def _pull(json: Callable[[PullRequest], dict[str, Any]]) -> Callable[..., Reply]:
-    def act(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-        pull = forge.pulls.get(int(found["number"]))
-        return _reply(200, json(pull)) if pull else _reply(404, {"message": "Not Found"})
-
-    return act
+    return reply(200, {"data": {"viewer": {"login": forge.user.login}}})
 
 
 def _github_pull(pull: PullRequest) -> dict[str, Any]:
@@ -106,51 +82,20 @@ def _github_pull(pull: PullRequest) -> dict[str, Any]:
         "number": pull.number,
         "title": pull.title,
         "state": "open" if pull.open else "closed",
-        "head": {"ref": "change", "sha": pull.head, "repo": {"id": _FORK if pull.fork else _OURS}},
-        "base": {"ref": pull.target, "sha": "1" * 40, "repo": {"id": _OURS}},
+        "body": pull.body.strip() or None,
+        "html_url": f"https://forge.example.com/acme/machine-os/pull/{pull.number}",
+        "head": {"ref": pull.branch, "sha": pull.head, "repo": {"id": FORK if pull.fork else OURS}},
+        "base": {"ref": pull.target, "sha": "1" * 40, "repo": {"id": OURS}},
+        "user": _github_user(pull.user),
+        "labels": [{"id": n, "name": name} for n, name in enumerate(pull.labels, 1)],
+        "merged_at": WHEN if pull.merged else None,
+        "merge_commit_sha": pull.merged or "2" * 40,
     }
 
 
-def _github_comments(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    entries = [_github_comment(forge, said) for said in forge.comments if not said.system]
+def _github_comments(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
+    entries = [_github_comment(forge, said) for said in forge.comments if is_on(said, found)]
     return forge.page(asked, entries, "per_page", 30, 100)
-
-
-def _created(json: Callable[[TestForge, Said], dict[str, Any]]) -> Callable[..., Reply]:
-    def act(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-        return _reply(201, json(forge, forge.say(asked.body["body"])))
-
-    return act
-
-
-def _edited(json: Callable[[TestForge, Said], dict[str, Any]]) -> Callable[..., Reply]:
-    def act(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
-        if not any(s.id == int(found["id"]) and s.user == forge.user for s in forge.comments):
-            return _reply(403, {"message": "Forbidden"})
-        said = forge.edited(int(found["id"]), asked.body["body"])
-        assert said is not None
-        return _reply(200, json(forge, said))
-
-    return act
-
-
-def _set(json: Callable[[Set], dict[str, Any]]) -> Callable[..., Reply]:
-    def act(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
-        from tests.servers.forge import Set
-
-        body = asked.body
-        one = Set(
-            forge.new_id(),
-            forge.user,
-            found["sha"],
-            body["context"],
-            body["state"],
-            body.get("description", ""),
-        )
-        forge.set.append(one)
-        return _reply(201, json(one))
-
-    return act
 
 
 def _github_statuses(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
@@ -158,29 +103,37 @@ def _github_statuses(forge: TestForge, asked: Asked, found: Mapping[str, str]) -
     return forge.page(asked, entries, "per_page", 30, 100)
 
 
-_SHA: Final = "(?P<sha>[0-9a-f]{40})"
-_ID: Final = "(?P<id>[0-9]+)"
-_NUMBER: Final = "(?P<number>[0-9]+)"
+_GITHUB_OPENED: Final = opened(
+    _github_pull,
+    "head",
+    "base",
+    "body",
+    (422, {"message": "Validation Failed", "errors": [{"message": "A pull request already exists."}]}),
+)
+_GITHUB_REVISED: Final = revised(_github_pull, "body", "state", "closed", 200)
 
 _GITHUB: Final = Words(
     lambda token: f"Bearer {token}",
     (
         ("GET", "/user", Action(_github_who, "github user")),
         ("POST", "/graphql", Action(_github_viewer, "github viewer", "github query")),
-        ("GET", f"{_AT}/pulls/{_NUMBER}", Action(_pull(_github_pull), "github pull")),
-        ("GET", f"{_AT}/issues/{_NUMBER}/comments", Action(_github_comments, "github comments")),
+        ("GET", f"{_AT}/pulls", Action(listed(_github_pull, "base", "per_page", 100), "github pulls")),
+        ("GET", f"{_AT}/pulls/{NUMBER}", Action(shown(_github_pull), "github pull")),
+        ("POST", f"{_AT}/pulls", Action(_GITHUB_OPENED, "github pull", "github propose")),
+        ("PATCH", f"{_AT}/pulls/{NUMBER}", Action(_GITHUB_REVISED, "github pull", "github revise")),
+        ("GET", f"{_AT}/issues/{NUMBER}/comments", Action(_github_comments, "github comments")),
         (
             "POST",
-            f"{_AT}/issues/{_NUMBER}/comments",
-            Action(_created(_github_comment), "github comment", "github say"),
+            f"{_AT}/issues/{NUMBER}/comments",
+            Action(created(_github_comment), "github comment", "github say"),
         ),
         (
             "PATCH",
-            f"{_AT}/issues/comments/{_ID}",
-            Action(_edited(_github_comment), "github comment", "github say"),
+            f"{_AT}/issues/comments/{ID}",
+            Action(edited(_github_comment), "github comment", "github say"),
         ),
-        ("GET", f"{_AT}/commits/{_SHA}/statuses", Action(_github_statuses, "github statuses")),
-        ("POST", f"{_AT}/statuses/{_SHA}", Action(_set(_github_status), "github status", "github set")),
+        ("GET", f"{_AT}/commits/{SHA}/statuses", Action(_github_statuses, "github statuses")),
+        ("POST", f"{_AT}/statuses/{SHA}", Action(put(_github_status), "github status", "github set")),
     ),
 )
 
@@ -198,9 +151,9 @@ def _gitea_comment(forge: TestForge, said: Said) -> dict[str, Any]:
         "body": said.body.replace("\n", "\r\n"),
         "user": _gitea_user(said.user),
         "original_author": "",
-        "html_url": f"{forge.host}/acme/machine-os/pulls/7#issuecomment-{said.id}",
-        "created_at": _WHEN,
-        "updated_at": _WHEN,
+        "html_url": f"{forge.host}/acme/machine-os/pulls/{said.pull}#issuecomment-{said.id}",
+        "created_at": WHEN,
+        "updated_at": WHEN,
     }
 
 
@@ -212,13 +165,13 @@ def _gitea_status(one: Set) -> dict[str, Any]:
         "description": one.description,
         "target_url": "",
         "creator": _gitea_user(one.user),
-        "created_at": _WHEN,
-        "updated_at": _WHEN,
+        "created_at": WHEN,
+        "updated_at": WHEN,
     }
 
 
 def _gitea_who(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    return _reply(200, _gitea_user(forge.user))
+    return reply(200, _gitea_user(forge.user))
 
 
 def _gitea_pull(pull: PullRequest) -> dict[str, Any]:
@@ -226,13 +179,25 @@ def _gitea_pull(pull: PullRequest) -> dict[str, Any]:
         "number": pull.number,
         "title": pull.title,
         "state": "open" if pull.open else "closed",
-        "head": {"ref": "change", "sha": pull.head, "repo_id": _FORK if pull.fork else _OURS},
-        "base": {"ref": pull.target, "sha": "1" * 40, "repo_id": _OURS},
+        "body": pull.body.replace("\n", "\r\n"),
+        "html_url": f"https://forge.example.com/acme/machine-os/pulls/{pull.number}",
+        "head": {
+            "label": pull.branch,
+            # What is left when the branch was deleted after the merge.
+            "ref": f"refs/pull/{pull.number}/head" if pull.merged else pull.branch,
+            "sha": pull.head,
+            "repo_id": FORK if pull.fork else OURS,
+        },
+        "base": {"ref": pull.target, "sha": "1" * 40, "repo_id": OURS},
+        "user": _gitea_user(pull.user),
+        "labels": [{"id": n, "name": name} for n, name in enumerate(pull.labels, 1)],
+        "merged": bool(pull.merged),
+        **({"merge_commit_sha": pull.merged} if pull.merged else {}),
     }
 
 
 def _gitea_comments(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    return _reply(200, [_gitea_comment(forge, said) for said in forge.comments if not said.system])
+    return reply(200, [_gitea_comment(forge, said) for said in forge.comments if is_on(said, found)])
 
 
 def _gitea_statuses(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
@@ -240,24 +205,32 @@ def _gitea_statuses(forge: TestForge, asked: Asked, found: Mapping[str, str]) ->
     return forge.page(asked, entries, "limit", 30, 50)
 
 
+_GITEA_OPENED: Final = opened(
+    _gitea_pull, "head", "base", "body", (409, {"message": "pull request already exists for these targets"})
+)
+_GITEA_REVISED: Final = revised(_gitea_pull, "body", "state", "closed", 201)
+
 _GITEA: Final = Words(
     lambda token: f"token {token}",
     (
         ("GET", "/user", Action(_gitea_who, "gitea user")),
-        ("GET", f"{_AT}/pulls/{_NUMBER}", Action(_pull(_gitea_pull), "gitea pull")),
-        ("GET", f"{_AT}/issues/{_NUMBER}/comments", Action(_gitea_comments, "gitea comments")),
+        ("GET", f"{_AT}/pulls", Action(listed(_gitea_pull, "", "limit", 50), "gitea pulls")),
+        ("GET", f"{_AT}/pulls/{NUMBER}", Action(shown(_gitea_pull), "gitea pull")),
+        ("POST", f"{_AT}/pulls", Action(_GITEA_OPENED, "gitea pull", "gitea propose")),
+        ("PATCH", f"{_AT}/pulls/{NUMBER}", Action(_GITEA_REVISED, "gitea pull", "gitea revise")),
+        ("GET", f"{_AT}/issues/{NUMBER}/comments", Action(_gitea_comments, "gitea comments")),
         (
             "POST",
-            f"{_AT}/issues/{_NUMBER}/comments",
-            Action(_created(_gitea_comment), "gitea comment", "gitea say"),
+            f"{_AT}/issues/{NUMBER}/comments",
+            Action(created(_gitea_comment), "gitea comment", "gitea say"),
         ),
         (
             "PATCH",
-            f"{_AT}/issues/comments/{_ID}",
-            Action(_edited(_gitea_comment), "gitea comment", "gitea say"),
+            f"{_AT}/issues/comments/{ID}",
+            Action(edited(_gitea_comment), "gitea comment", "gitea say"),
         ),
-        ("GET", f"{_AT}/commits/{_SHA}/statuses", Action(_gitea_statuses, "gitea statuses")),
-        ("POST", f"{_AT}/statuses/{_SHA}", Action(_set(_gitea_status), "gitea status", "gitea set")),
+        ("GET", f"{_AT}/commits/{SHA}/statuses", Action(_gitea_statuses, "gitea statuses")),
+        ("POST", f"{_AT}/statuses/{SHA}", Action(put(_gitea_status), "gitea status", "gitea set")),
     ),
 )
 
@@ -279,10 +252,10 @@ def _gitlab_note(forge: TestForge, said: Said) -> dict[str, Any]:  # noqa: ARG00
         "author": _gitlab_user(said.user),
         "system": said.system,
         "noteable_type": "MergeRequest",
-        "noteable_iid": 7,
+        "noteable_iid": said.pull,
         "resolvable": False,
-        "created_at": _WHEN,
-        "updated_at": _WHEN,
+        "created_at": WHEN,
+        "updated_at": WHEN,
     }
 
 
@@ -295,12 +268,12 @@ def _gitlab_status(one: Set) -> dict[str, Any]:
         "description": one.description,
         "target_url": None,
         "author": _gitlab_user(one.user),
-        "created_at": _WHEN,
+        "created_at": WHEN,
     }
 
 
 def _gitlab_who(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    return _reply(200, _gitlab_user(forge.user))
+    return reply(200, _gitlab_user(forge.user))
 
 
 def _gitlab_pull(pull: PullRequest) -> dict[str, Any]:
@@ -308,17 +281,23 @@ def _gitlab_pull(pull: PullRequest) -> dict[str, Any]:
         "id": 1000 + pull.number,
         "iid": pull.number,
         "title": pull.title,
-        "state": "opened" if pull.open else "merged",
+        "state": "opened" if pull.open else "merged" if pull.merged else "closed",
         "sha": pull.head,
-        "source_branch": "change",
+        "author": _gitlab_user(pull.user),
+        "labels": list(pull.labels),
+        "merge_commit_sha": pull.merged or None,
+        "squash_commit_sha": None,
+        "description": pull.body or None,
+        "web_url": f"https://forge.example.com/acme/machine-os/-/merge_requests/{pull.number}",
+        "source_branch": pull.branch,
         "target_branch": pull.target,
-        "source_project_id": _FORK if pull.fork else _OURS,
-        "target_project_id": _OURS,
+        "source_project_id": FORK if pull.fork else OURS,
+        "target_project_id": OURS,
     }
 
 
-def _gitlab_notes(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:  # noqa: ARG001
-    entries = [_gitlab_note(forge, said) for said in forge.comments]
+def _gitlab_notes(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
+    entries = [_gitlab_note(forge, said) for said in forge.comments if said.pull == int(found["number"])]
     if "sort=asc" not in asked.query:
         entries.reverse()
     return forge.page(asked, entries, "per_page", 20, 100)
@@ -341,35 +320,55 @@ def _gitlab_set(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Rep
         event = {"pending": "enqueue", "running": "run"}[state]
         why = f'(Reason(s): Status cannot transition via "{event}")'
         said = f"Cannot transition status via :{event} from :{state} {why}"
-        return _reply(400, {"message": said})
+        return reply(400, {"message": said})
     number, user = (going_on.id, going_on.user) if going_on else (forge.new_id(), forge.user)
     one = Set(number, user, found["sha"], name, state, body.get("description", ""))
     forge.set.append(one)
-    return _reply(201, _gitlab_status(one))
+    return reply(201, _gitlab_status(one))
 
+
+_GITLAB_OPENED: Final = opened(
+    _gitlab_pull,
+    "source_branch",
+    "target_branch",
+    "description",
+    (409, {"message": ["Another open merge request already exists for this source branch: !1"]}),
+)
+_GITLAB_REVISED: Final = revised(_gitlab_pull, "description", "state_event", "close", 200)
 
 _GITLAB: Final = Words(
     lambda token: f"Bearer {token}",
     (
         ("GET", "/user", Action(_gitlab_who, "gitlab user")),
-        ("GET", f"{_PROJECT}/merge_requests/{_NUMBER}", Action(_pull(_gitlab_pull), "gitlab pull")),
-        ("GET", f"{_PROJECT}/merge_requests/{_NUMBER}/notes", Action(_gitlab_notes, "gitlab notes")),
+        (
+            "GET",
+            f"{_PROJECT}/merge_requests",
+            Action(listed(_gitlab_pull, "target_branch", "per_page", 100), "gitlab pulls"),
+        ),
+        ("GET", f"{_PROJECT}/merge_requests/{NUMBER}", Action(shown(_gitlab_pull), "gitlab pull")),
+        ("POST", f"{_PROJECT}/merge_requests", Action(_GITLAB_OPENED, "gitlab pull", "gitlab propose")),
+        (
+            "PUT",
+            f"{_PROJECT}/merge_requests/{NUMBER}",
+            Action(_GITLAB_REVISED, "gitlab pull", "gitlab revise"),
+        ),
+        ("GET", f"{_PROJECT}/merge_requests/{NUMBER}/notes", Action(_gitlab_notes, "gitlab notes")),
         (
             "POST",
-            f"{_PROJECT}/merge_requests/{_NUMBER}/notes",
-            Action(_created(_gitlab_note), "gitlab note", "gitlab say"),
+            f"{_PROJECT}/merge_requests/{NUMBER}/notes",
+            Action(created(_gitlab_note), "gitlab note", "gitlab say"),
         ),
         (
             "PUT",
-            f"{_PROJECT}/merge_requests/{_NUMBER}/notes/{_ID}",
-            Action(_edited(_gitlab_note), "gitlab note", "gitlab say"),
+            f"{_PROJECT}/merge_requests/{NUMBER}/notes/{ID}",
+            Action(edited(_gitlab_note), "gitlab note", "gitlab say"),
         ),
         (
             "GET",
-            f"{_PROJECT}/repository/commits/{_SHA}/statuses",
+            f"{_PROJECT}/repository/commits/{SHA}/statuses",
             Action(_gitlab_statuses, "gitlab statuses"),
         ),
-        ("POST", f"{_PROJECT}/statuses/{_SHA}", Action(_gitlab_set, "gitlab status", "gitlab set")),
+        ("POST", f"{_PROJECT}/statuses/{SHA}", Action(_gitlab_set, "gitlab status", "gitlab set")),
     ),
 )
 

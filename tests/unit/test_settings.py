@@ -14,7 +14,10 @@ from reconciler.settings import (
     ClusterMode,
     ClusterSettings,
     Delivery,
+    ForgeSettings,
+    ForgeType,
     JobSettings,
+    PreviewSettings,
     Privilege,
     RegistrySettings,
     Settings,
@@ -38,6 +41,8 @@ from tests.unit.documents.settings_cases import (
     DAEMON,
     GOOD_BRANCHES,
     GOOD_SETTINGS,
+    PREVIEW,
+    REQUESTS,
     SETTINGS,
 )
 
@@ -130,6 +135,38 @@ def test_all_that_a_daemon_may_be_told() -> None:
             Webhook(WebhookType.GENERIC, ("hook",)),
         ),
     )
+
+
+def test_all_that_a_pull_request_needs() -> None:
+    found = read(REQUESTS)
+    assert found.write_back == WriteBack("status", proposal="bot/images")
+    url = "https://gitlab.example.com/api/v4"
+    assert found.forge == ForgeSettings(ForgeType.GITLAB, url, "os/east/machine-os", "token")
+
+
+def test_all_that_previews_may_be_told() -> None:
+    found = read(PREVIEW)
+    assert found.preview == PreviewSettings(30.0, True, "show it", 5)
+    assert found.forge is not None
+    usual = changed(PREVIEW, "interval: 30s, forks: true, label: show it, perAuthor: 5", "")
+    assert read(usual).preview == PreviewSettings(60.0, False, "", 30)
+    assert read(SETTINGS).preview is None
+
+
+def test_the_branch_of_a_pull_request_tells_daemons_apart() -> None:
+    usual = changed(REQUESTS, "branch: bot/images", "")
+    texts = [
+        usual,
+        changed(usual, "branch: status, ", ""),
+        changed(usual, ", path: clusters/east", ""),
+        changed(usual, "clusters/east", "clusters/west"),
+        usual + "instance: east\n",
+    ]
+    names = [read(text).write_back.proposal for text in texts]
+    assert len(set(names)) == len(names)
+    assert names[2] == "reconciler/default/status"
+    assert names[0].startswith("reconciler/default.")
+    assert read(SETTINGS).write_back.proposal == ""
 
 
 def test_the_source_is_one_revision() -> None:

@@ -97,6 +97,9 @@ class Attempt:
         if self.options.insecure:
             (folder / "registries.conf").write_text(script.registries_conf(self.options.insecure))
         context.export(self.request.context, objects, folder / "context")
+        for name, content in script.configs_files(self.request).items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
 
     def _environment(self) -> dict[str, str]:
         folder = self.workspace.path

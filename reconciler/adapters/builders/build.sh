@@ -11,6 +11,7 @@
 #   BUILD_IGNOREFILE     the ignore rules; may be empty
 #   BUILD_ANNOTATIONS    file: one KEY=VALUE per line, for the manifest
 #   BUILD_BASES          file: one "REPOSITORY@DIGEST NAME" per line; NAME is what the Containerfile says
+#   BUILD_CONFIGS        (optional) folder with what the image `configs` is built from before: Containerfile, context
 #   BUILD_DIGESTFILE     file to write the pushed manifest's digest to
 #   BUILD_STORAGE        empty folder of this build alone, for images and temporary files
 #   BUILD_DRIVER         storage driver: vfs, overlay
@@ -95,11 +96,23 @@ say "building $BUILD_IMAGE"
 mkfifo "$TMPDIR/output"
 tail -c 16384 <"$TMPDIR/output" >"$TMPDIR/tail" &
 keeper=$!
-{
+image_of() {
     tool build --isolation "$BUILD_ISOLATION" --platform "linux/$BUILD_ARCH" --format oci \
-        --pull=never --layers=false --timestamp 0 --identity-label=false \
-        --ignorefile "$BUILD_IGNOREFILE" --iidfile "$TMPDIR/image" "$@" \
-        --file "$BUILD_CONTAINERFILE" "$BUILD_CONTEXT" || echo $? >"$TMPDIR/status"
+        --pull=never --layers=false --timestamp 0 --identity-label=false "$@"
+}
+# The image that FROM configs means is a build of its own, so that nothing of its context is seen by the one after it.
+configs() {
+    [ -n "${BUILD_CONFIGS:-}" ] || return 0
+    mkdir -p "$BUILD_CONFIGS/context"
+    image_of "$@" --ignorefile /dev/null --tag localhost/configs:latest \
+        --file "$BUILD_CONFIGS/Containerfile" "$BUILD_CONFIGS/context"
+}
+{
+    {
+        configs "$@" &&
+            image_of "$@" --ignorefile "$BUILD_IGNOREFILE" --iidfile "$TMPDIR/image" \
+                --file "$BUILD_CONTAINERFILE" "$BUILD_CONTEXT"
+    } || echo $? >"$TMPDIR/status"
 } 2>&1 | tee "$TMPDIR/output"
 # On a full disk the words that would tell cannot be kept either, and then their loss tells.
 wait "$keeper" || fail 22 "no space left on device"

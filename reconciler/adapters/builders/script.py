@@ -21,6 +21,9 @@ PATH: Final = Path(__file__).with_name("build.sh")
 REGISTRIES_CONF: Final = "CONTAINERS_REGISTRIES_CONF"
 """The variable by which buildah finds its registry settings."""
 
+CONFIGS: Final = "configs"
+"""The folder with what the image `configs` is built from."""
+
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -84,7 +87,8 @@ def environment(
     request: BuildRequest, files: Path, *, driver: str, isolation: str, auth: str
 ) -> dict[str, str]:
     """The script's variables for a build whose files lie in one folder under their usual names."""
-    return {
+    configs = {"BUILD_CONFIGS": str(files / CONFIGS)} if request.configs else {}
+    return configs | {
         "BUILD_ARCH": request.arch.value,
         "BUILD_IMAGE": request.image,
         "BUILD_CONTEXT": str(files / "context"),
@@ -100,6 +104,14 @@ def environment(
         "BUILD_PUSH_AUTHFILE": "",
         "BUILD_VOLUMES": "",
     }
+
+
+def configs_files(request: BuildRequest) -> dict[str, bytes]:
+    """What the image `configs` is built from, by path in a build's files. Empty where none is needed."""
+    if request.configs is None:
+        return {}
+    listed = {f"{CONFIGS}/context/{file.path}": file.content for file in request.configs.files}
+    return {f"{CONFIGS}/Containerfile": request.configs.text.encode(), **listed}
 
 
 def files(request: BuildRequest) -> dict[str, str]:

@@ -92,10 +92,10 @@ class KubernetesApi:
             f"list {kind.plural}: the API server forgot the list while it was being read"
         )
 
-    def pages(self, kind: Kind, namespace: str = "", labels: str = "") -> Iterator[Page]:
-        """All objects in pages. Raises Expired when it has to begin anew and UnknownKind, which are no errors yet, and
-        ClusterError, ClusterUnavailable."""
-        query = [("limit", str(PAGE))] + ([("labelSelector", labels)] if labels else [])
+    def pages(self, kind: Kind, namespace: str = "", labels: str = "", *, size: int = 0) -> Iterator[Page]:
+        """All objects in pages of this size, 0 for the usual one. Raises Expired when it has to begin anew and
+        UnknownKind, which are no errors yet, and ClusterError, ClusterUnavailable."""
+        query = [("limit", str(size or PAGE))] + ([("labelSelector", labels)] if labels else [])
         proceed = ""
         while True:
             asked = (*query, *([("continue", proceed)] if proceed else []))

@@ -8,7 +8,7 @@ Whatever is odd in one node's JSON makes that node say less; it never fails a li
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from sys import intern
 from typing import Any, Final
@@ -16,7 +16,7 @@ from typing import Any, Final
 from reconciler.adapters.cluster.parts import mapping, name_of, sequence
 from reconciler.core.model import Arch
 from reconciler.ports.cluster import Json
-from reconciler.settings import Toleration
+from reconciler.settings import JobSettings, Toleration
 
 ARCH_LABEL: Final = "kubernetes.io/arch"
 OS_LABEL: Final = "kubernetes.io/os"
@@ -40,6 +40,21 @@ class Taint:
         return (
             bool(toleration.key) and toleration.operator in ("", "Equal") and toleration.value == self.value
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where builds may run: the taints that their pods tolerate, and the labels that nodes must have besides the two
+    that pin a build to its architecture. What is `imposed` on all of them outdoes even these two."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    selector: tuple[tuple[str, str], ...] = ()
+    imposed: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of_jobs(cls, job: JobSettings) -> Placement:
+        """That of Jobs: they tolerate what they are told to, and a taint of their architecture."""
+        return cls((Toleration(key=ARCH_LABEL, operator="Exists"), *job.tolerations), job.node_selector)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,23 +87,22 @@ class Node:
         label = self.labels.get(ARCH_LABEL)
         return label is not None and self.arch is not None and label != self.arch.value
 
-    def takes_jobs(
-        self, tolerations: Sequence[Toleration], selector: Sequence[tuple[str, str]]
-    ) -> Arch | None:
+    def takes_jobs(self, placement: Placement) -> Arch | None:
         """The architecture of builds that the scheduler would put here; None for none.
 
-        A build's pod is pinned by the two labels that every kubelet sets, and tolerates a taint of its architecture.
+        A build's pod is pinned by the two labels that every kubelet sets.
         """
         arch = self.arch
         if arch is None or not self.ready or not self.schedulable:
             return None
-        pinned = {**dict(selector), ARCH_LABEL: arch.value, OS_LABEL: "linux"}
+        pinned = {**dict(placement.selector), ARCH_LABEL: arch.value, OS_LABEL: "linux"}
+        pinned |= dict(placement.imposed)
         if any(self.labels.get(key) != value for key, value in pinned.items()):
             return None
-        # Job pods tolerate what they are told to, and one taint more. (Taints that only slow down repel nobody.)
-        own = (Toleration(key=ARCH_LABEL, operator="Exists"), *tolerations)
+        # Taints that only slow down repel nobody.
         repelling = (taint for taint in self.taints if taint.effect in _REPELLING)
-        return arch if all(any(map(taint.tolerated_by, own)) for taint in repelling) else None
+        tolerated = all(any(map(taint.tolerated_by, placement.tolerations)) for taint in repelling)
+        return arch if tolerated else None
 
 
 def read(found: Json) -> Node:

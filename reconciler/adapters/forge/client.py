@@ -8,28 +8,35 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from itertools import islice
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from reconciler.adapters.forge.dialect import Call, Dialect, Posted
-from reconciler.adapters.forge.problems import Refusal
+from reconciler.adapters.forge.problems import Refusal, Transient
 from reconciler.adapters.forge.retry import Retry
 from reconciler.adapters.forge.token import TokenFile
 from reconciler.adapters.forge.wire import Reply, Wire
 from reconciler.errors import ForgeError
 from reconciler.ports import Clock, OnRequest
-from reconciler.ports.forge import Comment, Pull, Status
+from reconciler.ports.forge import Comment, Proposal, Pull, Stage, Status
 from reconciler.redaction import Redactor
 
 _MOST_PAGES: Final = 200
 _SAME_STATE: Final = 400
 """GitLab's answer to a status that is in that state already."""
 
+_OPEN_ALREADY: Final = (409, 422)
+"""What forges answer to a second pull request from the same branch: Gitea and GitLab the one, GitHub the other."""
+_MOST_PAST: Final = 300
+"""Pull requests that are looked through for one that is not open any more, on forges that cannot be asked for a
+branch."""
+
 Read = TypeVar("Read")
 
 
 class HttpForge:
-    """Implements `ports.forge.Forge`. Safe to share between threads; close it after use.
+    """Implements `ports.forge.Forge` and `Proposals`. Safe to share between threads; close it after use.
 
     `url` is that of the API (`https://api.github.com`, `https://gitlab.example.com/api/v4`,
     `https://gitea.example.com/api/v1`). `timeout` is how many seconds the network may be silent. All waiting goes
@@ -83,6 +90,19 @@ class HttpForge:
         """A pull request."""
         return self._run(f"pull request {number}", self._dialect.pull(number), self._dialect.read_pull)
 
+    def pulls(self, target: str) -> Iterator[Pull]:
+        """The open pull requests into a branch, the newest first. One that is opened while pages are turned may shift
+        another to the next page: each is given once. One that cannot be read must not hide the others."""
+        subject, seen = f"open pull requests into {target}", set[int]()
+        for entry in self._listed(subject, self._dialect.pulls(target)):
+            try:
+                pull = self._dialect.read_pull(entry)
+            except Refusal:
+                continue
+            if pull.is_open and pull.target == target and pull.number not in seen:
+                seen.add(pull.number)
+                yield pull
+
     def comments(self, number: int) -> Iterator[Comment]:
         """All comments on a pull request, oldest first."""
         subject = f"comments on pull request {number}"
@@ -127,6 +147,48 @@ class HttpForge:
                     raise
 
         self._retry.run(subject, attempt)
+
+    def proposal(self, branch: str, target: str) -> Proposal | None:
+        """The open pull request from a branch into another."""
+        return self._proposal(branch, target, past=False)
+
+    def past_proposal(self, branch: str, target: str) -> Proposal | None:
+        """The last one that is not open any more."""
+        return self._proposal(branch, target, past=True)
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Proposal:
+        """Open a pull request. Raises ForgeError also for a text above `comment_limit`."""
+        call = self._dialect.propose(branch, target, title, self._checked(body))
+
+        def attempt() -> Proposal:
+            try:
+                return self._dialect.read_proposal(self._send(call).json()).proposal
+            except (Refusal, Transient) as problem:
+                found = self.proposal(branch, target) if problem.status in _OPEN_ALREADY else None
+                if found is None:
+                    raise
+                return found
+
+        subject = f"opening a pull request from {branch} into {target}"
+        return self._retry.once(subject, attempt, lambda: self.proposal(branch, target))
+
+    def revise(self, number: int, title: str, body: str, *, close: bool = False) -> Proposal:
+        """Replace a pull request's title and text. Raises ForgeError also for a text above `comment_limit`."""
+        call = self._dialect.revise(number, title, self._checked(body), close=close)
+        subject = f"{'closing' if close else 'editing'} pull request {number}"
+        return self._run(subject, call, lambda answer: self._dialect.read_proposal(answer).proposal)
+
+    def _proposal(self, branch: str, target: str, *, past: bool) -> Proposal | None:
+        """The one with the highest number, which was opened last."""
+        subject = f"pull requests from {branch} into {target}"
+        listed = self._listed(subject, self._dialect.proposals(branch, target, past=past))
+        found = None
+        for entry in islice(listed, _MOST_PAST if past else None):
+            one = self._read(subject, entry, self._dialect.read_proposal)
+            fits = (one.branch, one.target) == (branch, target) and (one.proposal.stage is Stage.OPEN) != past
+            if fits and (found is None or one.proposal.number > found.number):
+                found = one.proposal
+        return found
 
     def _is_set(self, commit: str, status: Status) -> bool:
         posted = self._latest(commit).get(status.context)

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from reconciler.adapters.forge.problems import Refusal
 from reconciler.core.model import COMMIT
 from reconciler.errors import ForgeError
-from reconciler.ports.forge import DESCRIPTION, Comment, Pull, State, Status
+from reconciler.ports.forge import DESCRIPTION, Comment, Proposal, Pull, State, Status
 
 LISTED: Final = 100
 """How many entries are asked for at once; no forge gives more."""
@@ -43,6 +43,15 @@ class Posted:
     status: Status
 
 
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A pull request as a forge lists it: `branch` is '' when that lies in another repository."""
+
+    branch: str
+    target: str
+    proposal: Proposal
+
+
 class Dialect(Protocol):
     """How one kind of forge is asked about one repository. Readers raise Refusal for what they cannot read."""
 
@@ -66,6 +75,9 @@ class Dialect(Protocol):
     def read_pull(self, answer: Any) -> Pull:
         """A pull request."""
 
+    def pulls(self, target: str) -> Call:
+        """Ask for the first page of open pull requests into a branch, the newest first. It may hold others too."""
+
     def comments(self, number: int) -> Call:
         """Ask for the first page of comments."""
 
@@ -86,6 +98,19 @@ class Dialect(Protocol):
 
     def set_status(self, commit: str, status: Status) -> Call:
         """Set a status."""
+
+    def proposals(self, branch: str, target: str, *, past: bool) -> Call:
+        """Ask for the first page of pull requests from a branch into another: those that are open, or those that are
+        `past`. It may hold others too."""
+
+    def read_proposal(self, answer: Any) -> Listed:
+        """A pull request with its branches, of a list or alone."""
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Call:
+        """Open a pull request."""
+
+    def revise(self, number: int, title: str, body: str, *, close: bool) -> Call:
+        """Replace title and text, and close it."""
 
 
 def project(name: str) -> tuple[str, ...]:
@@ -141,6 +166,12 @@ def sha(answer: Any, name: str) -> str:
     if not COMMIT.fullmatch(text):
         raise Refusal(f"its answer has no commit as {name!r}")
     return text
+
+
+def merge_commit(answer: Any, *names: str) -> str:
+    """The first of these members that is a commit's full id; '' when none is: it is no fault to leave it out."""
+    found = [answer.get(name) for name in names] if isinstance(answer, dict) else []
+    return next((text for text in found if isinstance(text, str) and COMMIT.fullmatch(text)), "")
 
 
 def inner(answer: Any, name: str) -> dict[str, Any]:

@@ -11,16 +11,18 @@ from typing import Any, Final
 
 from reconciler.adapters.forge.dialect import (
     Call,
+    Listed,
     Posted,
     commit_id,
     described,
     inner,
+    merge_commit,
     owned,
     part,
     sha,
     state,
 )
-from reconciler.ports.forge import Comment, Pull, State, Status
+from reconciler.ports.forge import Comment, Proposal, Pull, Stage, State, Status
 
 _WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failure"}
 _CREATED: Final = frozenset({201})
@@ -63,14 +65,23 @@ class Gitea:
     def read_pull(self, answer: Any) -> Pull:
         """Its head, and where that is from."""
         head, base = inner(answer, "head"), inner(answer, "base")
+        author, number = inner(answer, "user").get("id"), part(answer, "number", int)
         return Pull(
-            number=part(answer, "number", int),
+            number=number,
             title=part(answer, "title", str),
             head=sha(head, "sha"),
             target=part(base, "ref", str),
             is_open=part(answer, "state", str) == "open",
             is_fork=head.get("repo_id") != base.get("repo_id"),
+            author=str(author) if isinstance(author, int) else "",
+            labels=frozenset(part(label, "name", str) for label in answer.get("labels") or ()),
+            ref=f"refs/pull/{number}/head",
+            merged=merge_commit(answer, "merge_commit_sha") if answer.get("merged") else "",
         )
+
+    def pulls(self, target: str) -> Call:  # noqa: ARG002  (Gitea and Forgejo pick by branch only since lately)
+        """The first page; the newest first is the usual order."""
+        return Call("GET", f"{self._at}/pulls?state=open&limit={_LISTED}")
 
     def comments(self, number: int) -> Call:
         """All of them: this list has no pages, and is in order of time."""
@@ -117,3 +128,35 @@ class Gitea:
             "description": described(status),
         }
         return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+
+    def proposals(self, branch: str, target: str, *, past: bool) -> Call:  # noqa: ARG002  (see `pulls`)
+        """The first page; of those that are past what was touched last comes first."""
+        state = "closed&sort=recentupdate" if past else "open"
+        return Call("GET", f"{self._at}/pulls?state={state}&limit={_LISTED}")
+
+    def read_proposal(self, answer: Any) -> Listed:
+        """One of them. The head's `ref` is a hidden one when its branch was deleted; `label` remembers the name."""
+        pull, head = self.read_pull(answer), inner(answer, "head")
+        stage = Stage.MERGED if answer.get("merged") else Stage.CLOSED
+        return Listed(
+            "" if pull.is_fork else str(head.get("label") or "") or part(head, "ref", str),
+            pull.target,
+            Proposal(
+                pull.number,
+                f"#{pull.number}",
+                pull.title,
+                str(answer.get("body") or ""),
+                Stage.OPEN if pull.is_open else stage,
+                str(answer.get("html_url") or ""),
+            ),
+        )
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Call:
+        """From a branch of the same repository."""
+        asked = {"title": title, "head": branch, "base": target, "body": body}
+        return Call("POST", f"{self._at}/pulls", asked, _CREATED)
+
+    def revise(self, number: int, title: str, body: str, *, close: bool) -> Call:
+        """What is not named stays. The answer is 201, as if it were made anew."""
+        asked = {"title": title, "body": body, **({"state": "closed"} if close else {})}
+        return Call("PATCH", f"{self._at}/pulls/{number}", asked, _CREATED)

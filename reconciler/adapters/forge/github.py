@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from reconciler.adapters.forge.dialect import (
     LISTED,
     Call,
+    Listed,
     Posted,
     commit_id,
     described,
     inner,
+    merge_commit,
     owned,
     part,
     sha,
     state,
 )
-from reconciler.ports.forge import Comment, Pull, State, Status
+from reconciler.ports.forge import Comment, Proposal, Pull, Stage, State, Status
 
 _VERSION: Final = "2022-11-28"
 _WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failure"}
@@ -66,16 +69,27 @@ class GitHub:
         return Call("GET", f"{self._at}/pulls/{number}")
 
     def read_pull(self, answer: Any) -> Pull:
-        """Its head, and where that is from: a fork that was deleted is one still."""
+        """Its head, and where that is from: a fork that was deleted is one still. As long as it is open, its merge
+        commit is a trial that nobody made."""
         head, base = inner(answer, "head"), inner(answer, "base")
+        author, number = inner(answer, "user").get("login"), part(answer, "number", int)
         return Pull(
-            number=part(answer, "number", int),
+            number=number,
             title=part(answer, "title", str),
             head=sha(head, "sha"),
             target=part(base, "ref", str),
             is_open=part(answer, "state", str) == "open",
             is_fork=inner(head, "repo").get("id") != inner(base, "repo").get("id"),
+            author=author.lower() if isinstance(author, str) else "",
+            labels=frozenset(part(label, "name", str) for label in answer.get("labels") or ()),
+            ref=f"refs/pull/{number}/head",
+            merged=merge_commit(answer, "merge_commit_sha") if answer.get("merged_at") else "",
         )
+
+    def pulls(self, target: str) -> Call:
+        """The first page; the newest first is the usual order."""
+        query = urlencode({"state": "open", "base": target, "per_page": LISTED})
+        return Call("GET", f"{self._at}/pulls?{query}")
 
     def comments(self, number: int) -> Call:
         """The first page, oldest first: this list knows no other order."""
@@ -121,3 +135,37 @@ class GitHub:
             "description": described(status),
         }
         return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+
+    def proposals(self, branch: str, target: str, *, past: bool) -> Call:
+        """The first page, the newest first. Branches are looked for by their owner's name."""
+        owner = self._at.split("/")[2]
+        state = "closed" if past else "open"
+        query = {"state": state, "head": f"{owner}:{branch}", "base": target, "per_page": LISTED}
+        return Call("GET", f"{self._at}/pulls?{urlencode(query)}")
+
+    def read_proposal(self, answer: Any) -> Listed:
+        """One of them."""
+        pull = self.read_pull(answer)
+        stage = Stage.MERGED if answer.get("merged_at") else Stage.CLOSED
+        return Listed(
+            "" if pull.is_fork else part(inner(answer, "head"), "ref", str),
+            pull.target,
+            Proposal(
+                pull.number,
+                f"#{pull.number}",
+                pull.title,
+                str(answer.get("body") or ""),
+                Stage.OPEN if pull.is_open else stage,
+                str(answer.get("html_url") or ""),
+            ),
+        )
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Call:
+        """From a branch of the same repository."""
+        asked = {"title": title, "head": branch, "base": target, "body": body}
+        return Call("POST", f"{self._at}/pulls", asked, _CREATED)
+
+    def revise(self, number: int, title: str, body: str, *, close: bool) -> Call:
+        """What is not named stays."""
+        asked = {"title": title, "body": body, **({"state": "closed"} if close else {})}
+        return Call("PATCH", f"{self._at}/pulls/{number}", asked)

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from reconciler.adapters.forge.dialect import (
     LISTED,
     Call,
+    Listed,
     Posted,
     commit_id,
     described,
     inner,
+    merge_commit,
     part,
     quoted,
     sha,
     state,
 )
-from reconciler.ports.forge import Comment, Pull, State, Status
+from reconciler.ports.forge import Comment, Proposal, Pull, Stage, State, Status
 
 _WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failed"}
 _CREATED: Final = frozenset({200, 201})
@@ -60,14 +63,27 @@ class GitLab:
 
     def read_pull(self, answer: Any) -> Pull:
         """Its head, and where that is from."""
+        author, number = inner(answer, "author").get("id"), part(answer, "iid", int)
         return Pull(
-            number=part(answer, "iid", int),
+            number=number,
             title=part(answer, "title", str),
             head=sha(answer, "sha"),
             target=part(answer, "target_branch", str),
             is_open=part(answer, "state", str) == "opened",
             is_fork=answer.get("source_project_id") != answer.get("target_project_id"),
+            author=str(author) if isinstance(author, int) else "",
+            labels=frozenset(label for label in answer.get("labels") or () if isinstance(label, str)),
+            ref=f"refs/merge-requests/{number}/head",
+            # A fast-forward has a commit of its own only when it was squashed.
+            merged=merge_commit(answer, "merge_commit_sha", "squash_commit_sha", "sha")
+            if answer["state"] == "merged"
+            else "",
         )
+
+    def pulls(self, target: str) -> Call:
+        """The first page; the newest first is the usual order."""
+        query = urlencode({"state": "opened", "target_branch": target, "per_page": LISTED})
+        return Call("GET", f"{self._at}/merge_requests?{query}")
 
     def comments(self, number: int) -> Call:
         """The first page, oldest first."""
@@ -111,3 +127,40 @@ class GitLab:
         """A new one, or the next state of one that is pending."""
         body = {"state": _WORDS[status.state], "name": status.context, "description": described(status)}
         return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+
+    def proposals(self, branch: str, target: str, *, past: bool) -> Call:
+        """The first page, the newest first. What is past may have been merged or closed, for which there is no word."""
+        query = {
+            "state": "all" if past else "opened",
+            "source_branch": branch,
+            "target_branch": target,
+            "per_page": LISTED,
+        }
+        return Call("GET", f"{self._at}/merge_requests?{urlencode(query)}")
+
+    def read_proposal(self, answer: Any) -> Listed:
+        """One of them; while it is being merged it is `locked`."""
+        pull = self.read_pull(answer)
+        stages = {"merged": Stage.MERGED, "closed": Stage.CLOSED}
+        return Listed(
+            "" if pull.is_fork else part(answer, "source_branch", str),
+            pull.target,
+            Proposal(
+                pull.number,
+                f"!{pull.number}",
+                pull.title,
+                str(answer.get("description") or ""),
+                stages.get(part(answer, "state", str), Stage.OPEN),
+                str(answer.get("web_url") or ""),
+            ),
+        )
+
+    def propose(self, branch: str, target: str, title: str, body: str) -> Call:
+        """From a branch of the same project."""
+        asked = {"source_branch": branch, "target_branch": target, "title": title, "description": body}
+        return Call("POST", f"{self._at}/merge_requests", asked, _CREATED)
+
+    def revise(self, number: int, title: str, body: str, *, close: bool) -> Call:
+        """What is not named stays."""
+        asked = {"title": title, "description": body, **({"state_event": "close"} if close else {})}
+        return Call("PUT", f"{self._at}/merge_requests/{number}", asked)

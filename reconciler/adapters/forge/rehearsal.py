@@ -42,6 +42,11 @@ class Rehearsal:
         self._tell(self._dialect.pull(number))
         return Pull(number, "", self._head, "", is_open=True, is_fork=False)
 
+    def pulls(self, target: str) -> Iterator[Pull]:
+        """None."""
+        self._tell(self._dialect.pulls(target))
+        return iter(())
+
     def comments(self, number: int) -> Iterator[Comment]:
         """None."""
         self._tell(self._dialect.comments(number))

@@ -221,7 +221,8 @@ class Wire:
 
 _HINTS: Final = {
     401: "the token is not valid there, or has expired: put a new one into the token file",
-    403: "the token must be allowed to read the pull request, to comment, and to set commit statuses",
+    403: "the token must be allowed to read pull requests, to comment, and to set commit statuses; for write-back"
+    " also to open pull requests",
     404: "check the repository's name and the number; a token that may not see them is answered like this too",
 }
 

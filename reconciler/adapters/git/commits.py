@@ -1,6 +1,6 @@
 """Writing a commit with plumbing alone: no index, no work tree, no configuration, no clock.
 
-Belongs here: from a parent and changed files to the id of a commit that anybody would get.
+Belongs here: from a parent and changed files, or from two parents, to the id of a commit that anybody would get.
 Does not belong here: which files change, and what becomes of the commit.
 """
 
@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from reconciler.adapters.git.command import Git
-from reconciler.errors import GitError
+from reconciler.core.model import COMMIT
+from reconciler.errors import GitError, MergeConflict
 
 NAME: Final = "reconciler"
 EMAIL: Final = "reconciler@machineos.dev"
 
+_FEW: Final = 5
+"""Paths in conflict that are named."""
 _BAD_PARTS: Final = ("", ".", "..", ".git")
 
 
@@ -44,12 +47,39 @@ def write(git: Git, parent: str, changes: Mapping[str, bytes | None], message: s
     tree = _write(git, folders)
     if tree == git.output("rev-parse", "--verify", f"{parent}^{{tree}}").decode():
         return parent
+    return _commit(git, tree, (parent,), message, date)
+
+
+def merge(git: Git, ours: str, theirs: str, date: int) -> str:
+    """Write the commit that merging `theirs` into `ours` makes, as a forge does that merges without further ado: the
+    first parent is `ours`. No program that the repository names has a part in it.
+
+    `date`, in seconds since the epoch, is the date of author and committer. Raises MergeConflict, and GitError when
+    they have no commit in common, and when one is unknown.
+    """
+    done = git.run("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", ours, theirs)
+    tree, _, rest = done.stdout.partition(b"\0")
+    if done.status == 1 and COMMIT.fullmatch(tree.decode("ascii", "replace")):
+        paths = sorted({name.decode("utf-8", "surrogateescape") for name in rest.split(b"\0") if name})
+        named = ", ".join(map(repr, paths[:_FEW])) + (
+            f" and {len(paths) - _FEW} more" if paths[_FEW:] else ""
+        )
+        raise MergeConflict(
+            f"{theirs[:12]} conflicts with {ours[:12]} in {named}", hint="merge the target branch into it"
+        )
+    if done.status:
+        raise git.failed(done)
+    return _commit(git, tree.decode("ascii"), (ours, theirs), f"Merge {theirs} into {ours}", date)
+
+
+def _commit(git: Git, tree: str, parents: tuple[str, ...], message: str, date: int) -> str:
     text = message.rstrip("\n") + "\n"
     who = {
         f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _signature(date)
     }
     signed = replace(git, environment={**git.environment, **who})
-    return signed.output("commit-tree", tree, "-p", parent, stdin=text.encode("utf-8", "replace")).decode()
+    named = [word for parent in parents for word in ("-p", parent)]
+    return signed.output("commit-tree", tree, *named, stdin=text.encode("utf-8", "replace")).decode()
 
 
 def _signature(date: int) -> tuple[tuple[str, str], ...]:

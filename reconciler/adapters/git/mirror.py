@@ -33,6 +33,8 @@ _Result = TypeVar("_Result")
 _OVERTAKEN: Final = re.compile(
     r"fetch first|non-fast-forward|stale info|cannot lock ref|failed to (?:update ref|lock)", re.IGNORECASE
 )
+# A branch stands where this one's folder would have to be, or the other way round: that does not pass by itself.
+_IN_THE_WAY: Final = re.compile(r"exists; cannot create", re.IGNORECASE)
 
 
 def _nobody(_: Request) -> None:
@@ -107,7 +109,7 @@ class Mirror(GitObjects):
         if tip is None:
             name = revision.removeprefix("refs/tags/")
             raise GitError(
-                f"{self._remote} has no {kind(revision).split()[1]} {name!r}",
+                f"{self._remote} has no {kind(revision).split(' ', 1)[1]} {name!r}",
                 hint="check the name; an empty repository needs a first commit",
             )
         return tip
@@ -187,6 +189,18 @@ class Mirror(GitObjects):
         commit_id(parent)
         return self._healing(lambda: self._write(parent, changes, message, date))
 
+    def merge(self, ours: str, theirs: str) -> str:
+        """The commit that merging `theirs` into `ours` makes, here only; one of the two when it contains the other.
+
+        As `commits.merge`, which says what is fixed and what is refused.
+        """
+        if self.is_ancestor(commit_id(ours), commit_id(theirs)):
+            return theirs
+        if self.is_ancestor(theirs, ours):
+            return ours
+        date = self.committed_at(theirs)
+        return self._healing(lambda: self._merge(ours, theirs, date))
+
     def push(self, branch: str, commit: str) -> PushResult:
         """Move the remote branch forward to `commit` (or create it there), then ask what became of it.
 
@@ -206,16 +220,47 @@ class Mirror(GitObjects):
             raise
         return self._outcome(branch, commit, tip, pushed)
 
-    def _outcome(self, branch: str, commit: str, tip: str | None, pushed: Pushed) -> PushResult:
-        """What a push came to, from the branch's tip after it."""
-        if tip != commit and not self.has(commit):
+    def replace(self, branch: str, commit: str, known: str) -> PushResult:
+        """Let the remote branch be `commit` if it is still `known` ('' for not being there), then ask what became of
+        it. Raises as `push` does.
+        """
+        pushed = self._transport.push(
+            commit_id(commit), branch_ref(branch), commit_id(known) if known else ""
+        )
+        try:
+            tip = self._tip_after_push(branch)
+        except GitUnavailable:
+            if pushed.error is None:
+                return PushResult(PushOutcome.DONE, pushed.message)
+            raise
+        if tip == commit:
+            self._remember(branch, commit)
+            return PushResult(PushOutcome.DONE, pushed.message)
+        self._check_kept(commit, pushed)
+        overtaken = _OVERTAKEN.search(pushed.message) and not _IN_THE_WAY.search(pushed.message)
+        if pushed.error is None or tip != (known or None) or overtaken:
+            return PushResult(PushOutcome.MOVED, pushed.message)
+        if isinstance(pushed.error, GitUnavailable):
+            raise pushed.error
+        return PushResult(PushOutcome.REFUSED, pushed.message or pushed.error.message)
+
+    def _remember(self, branch: str, commit: str) -> None:
+        with self._state:
+            self._pushed = {**self._pushed, branch: commit}
+
+    def _check_kept(self, commit: str, pushed: Pushed) -> None:
+        if not self.has(commit):
             raise GitUnavailable(
                 f"the commit {commit} was lost before it was pushed, as the mirror had to be made anew",
                 hint="this is tried again",
             ) from pushed.error
+
+    def _outcome(self, branch: str, commit: str, tip: str | None, pushed: Pushed) -> PushResult:
+        """What a push came to, from the branch's tip after it."""
+        if tip != commit:
+            self._check_kept(commit, pushed)
         if tip is not None and (tip == commit or self.is_ancestor(commit, tip)):
-            with self._state:
-                self._pushed = {**self._pushed, branch: commit}
+            self._remember(branch, commit)
             return PushResult(PushOutcome.DONE, pushed.message)
         if pushed.error is None or (tip is not None and not self.is_ancestor(tip, commit)):
             return PushResult(PushOutcome.MOVED, pushed.message)
@@ -286,6 +331,10 @@ class Mirror(GitObjects):
     def _write(self, parent: str, changes: Mapping[str, bytes | None], message: str, date: int) -> str:
         with self._store.locked() as git:
             return commits.write(git, parent, changes, message, date)
+
+    def _merge(self, ours: str, theirs: str, date: int) -> str:
+        with self._store.locked() as git:
+            return commits.merge(git, ours, theirs, date)
 
     def _healing(self, action: Callable[[], _Result]) -> _Result:
         """Do something. When git fails and the mirror proves damaged, make it anew and do it again."""

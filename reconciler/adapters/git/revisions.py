@@ -1,4 +1,4 @@
-"""Names of what can be watched on a remote: branches, tags, commits.
+"""Names of what can be looked up on a remote: branches, tags, commits, the heads of pull requests.
 
 Belongs here: which names are accepted, and which refs they stand for, there and here.
 Does not belong here: asking anybody what a name means now.
@@ -17,6 +17,8 @@ KEPT: Final = "refs/reconciler/"
 """Where our own refs are: they hold on to what was fetched."""
 
 _TAGS: Final = "refs/tags/"
+_PULL: Final = re.compile(r"refs/(?:pull|merge-requests)/[1-9][0-9]{0,17}/head", re.ASCII)
+"""Where forges keep them: GitHub, Gitea and Forgejo, and GitLab."""
 # git-check-ref-format(1), and no leading dash.
 _BAD: Final = re.compile(
     r"^-|(?:^|/)\.|\.\.|//|@\{|^/|/$|\.$|\.lock(?:/|$)|^@$|[\x00-\x20\x7f~^:?*\[\\]", re.ASCII
@@ -29,7 +31,10 @@ def is_commit(revision: str) -> bool:
 
 
 def remote_ref(revision: str) -> str:
-    """The full name on the remote of a branch or of `refs/tags/…`. Raises GitError for what Git would not accept."""
+    """The full name on the remote of a branch, of `refs/tags/…`, or of a pull request's head. Raises GitError for what
+    Git would not accept."""
+    if _PULL.fullmatch(revision):
+        return revision
     name = revision.removeprefix(_TAGS)
     if not name or _BAD.search(name):
         raise GitError(
@@ -40,7 +45,7 @@ def remote_ref(revision: str) -> str:
 
 def branch_ref(branch: str) -> str:
     """The full name of a branch that can be written to. Raises GitError."""
-    if branch.startswith(_TAGS) or is_commit(branch):
+    if branch.startswith(_TAGS) or is_commit(branch) or _PULL.fullmatch(branch):
         raise GitError(f"{branch!r} is not a branch", hint="name a branch to write to")
     return remote_ref(branch)
 
@@ -49,6 +54,8 @@ def kind(revision: str) -> str:
     """What a revision is, for messages."""
     if is_commit(revision):
         return "a commit"
+    if _PULL.fullmatch(revision):
+        return "a pull request"
     return "a tag" if revision.startswith(_TAGS) else "a branch"
 
 

@@ -59,9 +59,8 @@ class Transport:
         """
         wanted = {*names, *(f"{name}{PEELED}" for name in names if name.startswith("refs/tags/"))}
         # With these a server of our time sends nothing else, pull requests for example.
-        kinds = [
-            f"--{kind}" for kind in ("heads", "tags") if any(n.startswith(f"refs/{kind}/") for n in names)
-        ]
+        asked = {name.split("/")[1] for name in names}
+        kinds = [f"--{kind}" for kind in sorted(asked)] if asked <= {"heads", "tags"} else []
         patterns = sorted(wanted) if len(wanted) <= _MANY else []
         # Without the mirror: looking must work whatever state that is in.
         git = replace(self.git, git_dir=Path("/dev/null"))
@@ -95,13 +94,15 @@ class Transport:
         if error is not None:
             raise error
 
-    def push(self, commit: str, ref: str) -> Pushed:
-        """Ask the remote to move a ref forward to a commit. Raises GitError when there are no usable credentials."""
+    def push(self, commit: str, ref: str, lease: str | None = None) -> Pushed:
+        """Ask the remote to move a ref forward to a commit; with a `lease`, whatever the ref was, if it is that commit
+        now ('' for not being there). Raises GitError when there are no usable credentials."""
         side = self._side(as_writer=True)
+        options = ["--porcelain", "--no-verify"]
+        if lease is not None:
+            options.append(f"--force-with-lease={ref}:{lease}")
         try:
-            done, error, secrets = self._call(
-                self.git, side, "push", "--porcelain", "--no-verify", after=[f"{commit}:{ref}"]
-            )
+            done, error, secrets = self._call(self.git, side, "push", *options, after=[f"{commit}:{ref}"])
         except GitUnavailable as unavailable:
             return Pushed("", unavailable)
         return Pushed(said(done.stdout, done.stderr, secrets), error)

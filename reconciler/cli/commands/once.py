@@ -45,6 +45,8 @@ def once(ctx: click.Context, config: Path) -> None:
     Builds what changed, reuses what did not, and commits the digests in one commit. Run again, it does nothing. It may
     be killed at any time: what was pushed is found again.
 
+    With writeBack.pullRequest it opens or updates a pull request instead of committing, and does not wait for people.
+
     Exit status: 0 all images are what the branch asks for; 1 something failed or is blocked (the old image stays).
     """
     output = Output()
@@ -104,7 +106,12 @@ def _report(output: Output, result: Result, built: set[tuple[str, Arch]]) -> Non
         parts.append(f"{summary[Action.BLOCKED]} blocked")
     if result.written.commit:
         parts.append(f"committed {result.written.commit[:12]}")
-    elif result.sound and not result.written.tagged:
+    ask = result.written.proposed.ask
+    if ask and result.written.proposed.did:
+        parts.append(f"pull request {ask.name} {result.written.proposed.did}")
+    if ask and ask.pools:
+        output.note(f"{ask.why}: {ask.url}", style="yellow")
+    elif result.sound and not (result.written.tagged or result.written.commit or result.written.proposed.did):
         parts.append("nothing to write")
     output.say(", ".join(parts) + ".", style="bold" if result.sound else "bold red")
 

@@ -57,6 +57,8 @@ def status(ctx: click.Context, config: Path, form: str) -> None:
         if nodes:
             output.say("")
             output.table(nodes, header=rollouts.HEADER)
+        if survey.ask and survey.ask.pools:
+            output.note(f"{survey.ask.why}: {survey.ask.url}", style="yellow")
         for drift in survey.drifts:
             output.note(f"{drift.pool}: drifted ({drift.where}): {drift.message}", style="yellow")
         output.faults(survey.warnings, "warning")
@@ -110,6 +112,10 @@ def _tell_of(daemon: Mapping[str, Any] | None, output: Output) -> None:
     output.note(f"daemon: process {daemon['pid']}, {when}")
     if daemon["problem"]:
         output.note(f"daemon: {daemon['problem']['message']}", style="red")
+    if previews := daemon.get("previews"):
+        output.note(f"daemon: {previews['shown']} of {previews['open']} open pull requests have a preview")
+        if previews["problem"]:
+            output.note(f"daemon: no previews: {previews['problem']['message']}", style="yellow")
     for build in daemon["builds"]:
         if build["cause"]:
             output.note(f"{build['pool']} {build['arch']}: log of the failed build: {build['log']}")
@@ -152,6 +158,7 @@ def _document(survey: Survey, images: Sequence[Image], daemon: Mapping[str, Any]
             }
             for pool in survey.plan.pools
         ],
+        "pullRequest": survey.ask.document() if survey.ask and survey.ask.pools else None,
         "drifts": [
             {
                 "pool": d.pool,

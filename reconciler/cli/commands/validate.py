@@ -10,9 +10,11 @@ import click
 from reconciler.cli import local
 from reconciler.cli.output import Output
 from reconciler.core.model import Arch
+from reconciler.core.plan import Target
 from reconciler.core.pool import Pool
 from reconciler.errors import Fault, InvalidInput
 from reconciler.reconcile.history import History
+from reconciler.reconcile.targets import not_supplied, standing_for_programs, supplied
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,12 @@ class _Checked:
 
 def _check(history: History, pool: Pool, arch: Arch) -> _Checked:
     try:
-        return _Checked(warnings=history.inputs(pool, arch, "").analysis.warnings)
+        inputs = history.inputs(pool, arch, "")
     except InvalidInput as error:
         return _Checked(faults=error.faults)
+    target = supplied(Target(pool.name, arch, inputs), "", "")
+    # A cluster may yet name the base.
+    return _Checked(standing_for_programs(inputs), (*inputs.warnings, *not_supplied(pool, target)))
 
 
 @click.command(

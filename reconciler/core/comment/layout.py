@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 from urllib.parse import quote
 
@@ -22,6 +23,8 @@ from reconciler.core.plan import Action, Plan, PoolPlan
 LIMITS: Final = {"gitea": 65_536, "github": 65_536, "gitlab": 1_000_000}
 """Bytes that a comment may have. GitHub takes 65,536 characters, GitLab 1,000,000; Gitea and Forgejo name no limit, and
 a longer comment than GitHub's is not read."""
+FOOT: Final = "---\n"
+"""What the last part begins with, which says where the comment comes from."""
 _LEAST: Final = 8_192
 _CUT: Final = "*Cut to {} bytes. `reconciler plan --output json` leaves nothing out.*\n\n"
 _COMMAND: Final = 2_048
@@ -34,7 +37,9 @@ class Origin:
 
     `version` is the reconciler's, `engine` that of what digests depend on. `command` makes the same comment again, run
     in `folder` of the repository ('' is its root). `instance` tells comments of several reconcilers apart. `resolved`
-    says whether registries were asked for bases.
+    says whether registries were asked for bases. Where the commit that was planned is a merge that only we have, `tip`
+    is what was merged into the base, and `before` are the commands that make it. `exact` says whether the command makes
+    the whole comment again, and not only its plan.
     """
 
     version: str
@@ -43,21 +48,31 @@ class Origin:
     folder: str = ""
     instance: str = "default"
     resolved: bool = False
+    tip: str = ""
+    before: tuple[tuple[str, ...], ...] = ()
+    exact: bool = True
 
 
 def marker(instance: str = "default", folder: str = "") -> str:
     """The first line of a comment, which nobody sees: it finds the comment again, for it says whose it is and for which
     folder."""
+    return f"<!-- {GROUP}/preview:v1:{whose(instance, folder)} -->"
+
+
+def whose(instance: str, folder: str) -> str:
+    """Which reconciler, and which folder, as an HTML comment may say it."""
     name = quote(instance.encode("utf-8", "surrogateescape"), safe="")
     path = quote(folder.encode("utf-8", "surrogateescape"), safe="/")
     # Two hyphens could end an HTML comment.
     key = ":".join(shortened(re.sub("--+", lambda m: "%2D" * len(m[0]), part), 120) for part in (name, path))
-    return f"<!-- {GROUP}/preview:v1:{key}/ -->"
+    return f"{key}/"
 
 
-def comment(plan: Plan, origin: Origin, limit: int = LIMITS["github"]) -> str:
+def comment(
+    plan: Plan, origin: Origin, limit: int = LIMITS["github"], minutes: parts.Minutes = MappingProxyType({})
+) -> str:
     """The comment, in at most `limit` bytes of UTF-8. What does not fit is left out in whole items, and that is said;
-    the verdict stays, and of the matrix as much as possible.
+    the verdict stays, and of the matrix as much as possible. `minutes` are shown with the images that are built.
 
     Raises ValueError for a limit that even a comment without details does not fit.
     """
@@ -67,7 +82,7 @@ def comment(plan: Plan, origin: Origin, limit: int = LIMITS["github"]) -> str:
     numbers = parts.numbered(plan)
     body, is_cut = fit(
         [
-            parts.matrix(plan, numbers),
+            parts.matrix(plan, numbers, minutes),
             parts.reasons(numbers),
             parts.removed(plan),
             parts.faults(plan, numbers),
@@ -127,19 +142,22 @@ def _has(pool: PoolPlan, *actions: Action) -> bool:
 
 def _foot(plan: Plan, origin: Origin) -> str:
     against = f"on {_digits(plan.base)}" if plan.base else "compared with the recorded status"
+    if plan.base and origin.tip:
+        against = f"merged into {_digits(plan.base)}"
     bases = (
         "Base images as registries had them when this was made"
         if origin.resolved
         else "Base images as recorded: no registry was asked"
     )
     said = (
-        f"Head {_digits(plan.head)} {against}, plan {_digits(plan.digest.partition(':')[2])}, "
+        f"Head {_digits(origin.tip or plan.head)} {against}, plan {_digits(plan.digest.partition(':')[2])}, "
         f"reconciler {code(origin.version)}, engine {code(origin.engine)}. {bases}. "
         "Nothing from the repository was run."
     )
-    command = visible(shlex.join(origin.command), _COMMAND)
+    commands = [visible(shlex.join(words), _COMMAND) for words in (*origin.before, origin.command)]
     where = f" in {code(origin.folder)}" if origin.folder else ""
-    return f"---\n{said} The same comment, byte for byte{where}:\n\n{fence([command], 'sh')}"
+    what = "The same comment, byte for byte" if origin.exact else "The same plan"
+    return f"{FOOT}{said} {what}{where}:\n\n{fence(commands, 'sh')}"
 
 
 def _digits(digest: str) -> str:

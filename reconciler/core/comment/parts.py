@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Final
 
@@ -27,6 +27,8 @@ _HUNKS: Final = 2_000  # bytes of one definition's changes after which no furthe
 _INSTRUCTION: Final = 600  # characters; `explain` gives fewer
 _JOINT: Final = re.compile(r"(?<=&&|\|\|) ")
 
+Minutes = Mapping[tuple[str, Arch], int]
+"""How many minutes the image of a pool and architecture is expected to take; absent when nobody knows."""
 Numbers = dict[tuple[Reason, int], int]
 """The reason of a cell, with how many more it has, and the number it is shown by."""
 
@@ -40,7 +42,7 @@ def numbered(plan: Plan) -> Numbers:
     return numbers
 
 
-def matrix(plan: Plan, numbers: Numbers) -> Section:
+def matrix(plan: Plan, numbers: Numbers, minutes: Minutes) -> Section:
     """Pools by architectures; each cell begins with the action."""
     shown = [p for p in plan.pools if len(plan.pools) <= _FEW or _is_touched(p)]
     arches = [arch for arch in Arch if any(cell.arch is arch for cell in _cells(plan))]
@@ -49,18 +51,24 @@ def matrix(plan: Plan, numbers: Numbers) -> Section:
     tail = f"\nNothing changes in {untouched} other {plural('pool', untouched)}.\n\n" if untouched else "\n"
     if not shown or not arches:
         return Section("", [tail[1:]], int(bool(untouched)), "line", 1)
-    return Section(head, (_row(pool, arches, numbers) for pool in shown), len(shown), "pool", 8, tail)
+    return Section(
+        head, (_row(pool, arches, numbers, minutes) for pool in shown), len(shown), "pool", 8, tail
+    )
 
 
-def _row(pool: PoolPlan, arches: Sequence[Arch], numbers: Numbers) -> str:
+def _row(pool: PoolPlan, arches: Sequence[Arch], numbers: Numbers, minutes: Minutes) -> str:
     cells = {cell.arch: cell for cell in pool.cells}
-    texts = [_cell(cells[arch], numbers) if arch in cells else "-" for arch in arches]
+    texts = [
+        _cell(cells[arch], numbers, minutes.get((pool.name, arch), 0)) if arch in cells else "-"
+        for arch in arches
+    ]
     return f"| {code(pool.name, _NAME)} | {' | '.join(texts)} |\n"
 
 
-def _cell(cell: Cell, numbers: Numbers) -> str:
+def _cell(cell: Cell, numbers: Numbers, minutes: int) -> str:
     number = None if cell.action is Action.REUSE else numbers.get(_key(cell)) if cell.reasons else None
-    text = f"{cell.action} [{number}]" if number else str(cell.action)
+    text = f"{cell.action} ~{minutes} min" if minutes and cell.action is Action.BUILD else str(cell.action)
+    text += f" [{number}]" if number else ""
     digest = (cell.image or "").rpartition("@")[2]
     return f"{text} {code(digest[:_DIGEST] + '…')}" if DIGEST.fullmatch(digest) else text
 

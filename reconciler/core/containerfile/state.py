@@ -114,6 +114,9 @@ class Build:
         """Note the use of an outside image, and give its canonical name."""
         if name == CONFIGS:
             self.uses_configs = True
+            if platform is not self.arch:
+                message = f"configs is used for {platform} in an image for {self.arch}"
+                self.notes.fault(line, message, "leave out --platform: it is made for each architecture")
             return name
         if self.bases.setdefault(name, platform) is not platform:
             message = f"{name} is used for {self.bases[name]} and for {platform}"

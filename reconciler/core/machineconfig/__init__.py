@@ -8,6 +8,7 @@ Belongs here: everything about MachineConfigs that needs no file, no network and
 documents (`catalogue`), and building the layer (an adapter).
 """
 
+from reconciler.core.machineconfig.commit import Broken, Documents
 from reconciler.core.machineconfig.documents import (
     API_VERSION,
     KIND,
@@ -19,6 +20,7 @@ from reconciler.core.machineconfig.layer import Entry, Kind, Layer
 from reconciler.core.machineconfig.packages import EXTENSIONS, KERNELS, packages_of
 from reconciler.core.machineconfig.render import render
 from reconciler.core.machineconfig.selector import Pool, select
+from reconciler.core.machineconfig.supply import NOTHING, Content, Supply
 from reconciler.core.machineconfig.values import KernelType, MachineConfig
 
 __all__ = [
@@ -26,13 +28,18 @@ __all__ = [
     "EXTENSIONS",
     "KERNELS",
     "KIND",
+    "NOTHING",
     "POOL_KIND",
+    "Broken",
+    "Content",
+    "Documents",
     "Entry",
     "KernelType",
     "Kind",
     "Layer",
     "MachineConfig",
     "Pool",
+    "Supply",
     "packages_of",
     "read_machine_config",
     "read_machine_config_pool",

@@ -40,8 +40,8 @@ API_VERSION: Final = "machineconfiguration.openshift.io/v1"
 KIND: Final = "MachineConfig"
 POOL_KIND: Final = "MachineConfigPool"
 
-_ARCH_LABEL: Final = f"{GROUP}/arch"
-_OUTPUT_LABEL: Final = f"{GROUP}/output"
+ARCH_LABEL: Final = f"{GROUP}/arch"
+OUTPUT_LABEL: Final = f"{GROUP}/output"
 _GENERATED: Final = "machineconfiguration.openshift.io/generated-by-controller-version"
 _CONFIG: Final = ("spec", "config")
 
@@ -94,7 +94,7 @@ def read_machine_config(document: Document) -> MachineConfig:
     spec = found.spec or schema.Spec()
     ignition = reader.ignition(spec.config)
     labels = found.metadata.labels or {}
-    arch = reader.arch(labels.get(_ARCH_LABEL))
+    arch = reader.arch(labels.get(ARCH_LABEL))
     if reader.faults:
         raise InvalidInput(sorted(set(reader.faults))[:MAX_FAULTS])
     return MachineConfig(
@@ -102,7 +102,7 @@ def read_machine_config(document: Document) -> MachineConfig:
         at=Place(document.path, document.line),
         labels=labels,
         arch=arch,
-        output=_OUTPUT_LABEL in labels,
+        output=OUTPUT_LABEL in labels,
         generated=bool((found.metadata.annotations or {}).get(_GENERATED)),
         ignition=ignition,
         kernel_arguments=tuple(spec.kernel_arguments or ()),
@@ -149,7 +149,7 @@ class _Reader:
             return Arch.parse(text)
         except ValueError:
             hint = f"known are {', '.join(Arch)}; leave the label out for all of them"
-            place = ("metadata", "labels", _ARCH_LABEL)
+            place = ("metadata", "labels", ARCH_LABEL)
             self._fault(place, f"must be an architecture, not {shown(text)}", hint)
             return None
 

@@ -1,7 +1,8 @@
 """Paths of a root file system: how they may be spelled, and which of them an image can carry.
 
 Belongs here: rules about one path. Does not belong here: rules between entries (`tree`).
-Sources: coreos/ignition `config/v3_5/types/path.go` (absolute and clean); bootc `docs/src/filesystem.md` (`/var` is
+Sources: coreos/ignition `config/v3_5/types/path.go` (absolute and clean); opencontainers/image-spec `layer.md` (no name
+that begins with `.wh.`); bootc `docs/src/filesystem.md` (`/var` is
 unpacked from the first image only, no content in API file systems, nothing in `/usr/etc`) and
 `docs/src/building/users-and-groups.md` (`/home`); Fedora and RHEL CoreOS, whose `/home`, `/root`, `/srv`, `/mnt`,
 `/opt` and `/usr/local` are links into `/var`.
@@ -48,6 +49,8 @@ def fault_of(path: str) -> str:
     parts = path[1:].split("/")
     if any(part in ("", ".", "..") for part in parts):
         return "must be a clean path: no '//', no '.' or '..' as a part, no '/' at the end"
+    if any(part.startswith(".wh.") for part in parts):
+        return "has a part that begins with '.wh.', which image layers take for a removal"
     if not path.isprintable():
         return "holds a character that cannot be shown"
     if len(parts) > MAX_PARTS:

@@ -9,7 +9,7 @@ own configuration wins); k8s.io/apimachinery `pkg/labels/selector.go`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
@@ -17,7 +17,7 @@ from typing import Annotated, Final
 from pydantic import PlainValidator, model_validator
 
 from reconciler.core.documents.shape import Strict, one_of, rule
-from reconciler.core.machineconfig.values import MachineConfig, Place
+from reconciler.core.machineconfig.values import ROLE, MachineConfig, Place
 from reconciler.core.model import Arch
 from reconciler.errors import Fault, InvalidInput
 
@@ -101,9 +101,7 @@ def select(
     chosen = [
         config
         for config in configs
-        if not config.output
-        and config.arch in (None, arch)
-        and (_belongs(config, documents[0]) if documents else config.role in _roles(pool))
+        if not config.output and config.arch in (None, arch) and takes(pool, config.labels, documents)
     ]
     faults += _namesakes(((config.name, config.at) for config in chosen), "MachineConfig")
     if faults:
@@ -111,8 +109,12 @@ def select(
     return tuple(sorted(chosen, key=lambda config: (config.role != _WORKER, config.name)))
 
 
-def _belongs(config: MachineConfig, pool: Pool) -> bool:
-    return pool.selector is not None and pool.selector.matches(config.labels)
+def takes(pool: str, labels: Mapping[str, str], documents: Sequence[Pool]) -> bool:
+    """Whether a pool takes a MachineConfig with these labels. `documents` are the pool's own; the first counts."""
+    if documents:
+        selector = documents[0].selector
+        return selector is not None and selector.matches(labels)
+    return labels.get(ROLE, "") in _roles(pool)
 
 
 def _roles(pool: str) -> frozenset[str]:

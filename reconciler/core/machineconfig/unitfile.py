@@ -33,12 +33,14 @@ class Install:
     """What an [Install] section asks for. `links`: below the units' folder, in order of the text.
 
     `also`: other units to enable. `told` is False when only systemctl can tell, on the system itself; the lists are
-    empty then. `given`: there is such a section.
+    empty then. `node`: it can tell on a node only, as a specifier stands for something of that. `given`: there is such
+    a section.
     """
 
     links: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     told: bool = True
+    node: bool = False
     given: bool = False
 
 
@@ -109,7 +111,7 @@ def install(name: str, texts: Iterable[str]) -> Install:
         expanded = [_expanded(word, name) for word in words]
         values[key] = [word for word in expanded if word is not None]
         if len(values[key]) < len(words):
-            return Install(told=False, given=given)
+            return Install(told=False, node=True, given=given)
         if strange := next((word for word in values[key] if not is_name(word)), None):
             raise BadUnit(f"[Install] of {name}: {key}= is about {shown(strange)}, which is no unit")
     kind = name.rpartition(".")[2]

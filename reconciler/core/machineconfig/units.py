@@ -90,7 +90,12 @@ def _enable(known: Mapping[str, Unit], tree: Tree, work: Work) -> None:
             work.enabled.add(name)
             continue
         install = _install(name, source, known, tree)
-        if not install.told:
+        if install.node:
+            # systemctl would take the name and the kernel of the machine that builds, or of its container.
+            why = "its [Install] section has a specifier that only a node knows"
+            hint = "name what it means, or enable it on the node"
+            tree.warnings.append(source.at.fault(f"enabling {name} is left to the node: {why}", hint))
+        elif not install.told:
             work.enabled.add(name)
         own = known.get(name)
         if not install.given and own is not None and own.enabled:

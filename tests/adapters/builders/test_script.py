@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reconciler.adapters.builders import script
 from reconciler.adapters.builders.script import Exit, UnusableRequest
+from reconciler.core.machineconfig.stage import ContextFile, Stage
 from reconciler.core.model import Arch, Base
 from reconciler.ports import BuildRequest, Cause
 
@@ -17,6 +19,7 @@ OTHER = "sha256:" + "2" * 64
 REQUEST = BuildRequest(
     "n", "p", Arch.ARM64, "FROM x\r\n", "*\n", (), (), "r/i:t", {"b": "2", "a": " x=1, y "}
 )
+CONFIGS = Stage("FROM x AS configs\n", (ContextFile(".machineconfig/files.tar", b"tar"),))
 
 
 def header() -> str:
@@ -24,11 +27,23 @@ def header() -> str:
 
 
 def test_the_header_tells_every_variable_and_status() -> None:
-    values = script.environment(REQUEST, Path("/f"), driver="vfs", isolation="chroot", auth="")
+    request = replace(REQUEST, configs=CONFIGS)
+    values = script.environment(request, Path("/f"), driver="vfs", isolation="chroot", auth="")
     assert set(re.findall(r"^#   (BUILD_\w+) ", header(), re.M)) == set(values)
     assert {int(code) for code in re.findall(r"^#   (\d+) ", header(), re.M)} == set(Exit)
     assert set(re.findall(r"\$\{?(BUILD_\w+)", script.PATH.read_text())) == set(values)
     assert set(map(int, re.findall(r"fail (\d+) ", script.PATH.read_text()))) == set(Exit) - {Exit.PUSHED}
+
+
+def test_what_configs_is_built_from_lies_apart_from_the_context() -> None:
+    assert script.configs_files(REQUEST) == {}
+    assert "BUILD_CONFIGS" not in script.environment(
+        REQUEST, Path("/f"), driver="vfs", isolation="chroot", auth=""
+    )
+    assert script.configs_files(replace(REQUEST, configs=CONFIGS)) == {
+        "configs/Containerfile": b"FROM x AS configs\n",
+        "configs/context/.machineconfig/files.tar": b"tar",
+    }
 
 
 def test_only_the_definitions_own_failure_is_its_fault() -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from reconciler.adapters.cluster.nodes import Node, Taint, read
+from reconciler.adapters.cluster.nodes import Node, Placement, Taint, read
 from reconciler.core.model import Arch
-from reconciler.settings import Toleration
+from reconciler.settings import JobSettings, Toleration
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 ARCH_TAINT = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoExecute"}
@@ -61,7 +61,7 @@ def test_an_odd_node_says_less_and_breaks_nothing(found: dict[str, Any]) -> None
     made = read(found)
     assert made.arch is None
     assert not made.ready
-    assert made.takes_jobs((), ()) is None
+    assert made.takes_jobs(Placement()) is None
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_every_spelling_of_an_architecture_is_known(written: str, arch: Arch | N
     ],
 )
 def test_a_build_runs_where_the_scheduler_would_put_it(more: dict[str, Any], takes: bool) -> None:
-    assert read(node(**more)).takes_jobs((), ()) is (Arch.ARM64 if takes else None)
+    assert read(node(**more)).takes_jobs(Placement.of_jobs(JobSettings())) is (Arch.ARM64 if takes else None)
 
 
 @pytest.mark.parametrize(
@@ -111,10 +111,31 @@ def test_a_build_runs_where_the_scheduler_would_put_it(more: dict[str, Any], tak
 )
 def test_a_taint_is_tolerated_as_kubernetes_does(toleration: Toleration, takes: bool) -> None:
     found = read(node(spec={"taints": [GPU]}))
-    assert found.takes_jobs((toleration,), ()) is (Arch.ARM64 if takes else None)
+    assert found.takes_jobs(Placement((toleration,))) is (Arch.ARM64 if takes else None)
 
 
 def test_a_configured_selector_counts() -> None:
     found = read(node(labels={"disk": "fast"}))
-    assert found.takes_jobs((), (("disk", "fast"),)) is Arch.ARM64
-    assert found.takes_jobs((), (("disk", "slow"),)) is None
+    assert found.takes_jobs(Placement(selector=(("disk", "fast"),))) is Arch.ARM64
+    assert found.takes_jobs(Placement(selector=(("disk", "slow"),))) is None
+
+
+@pytest.mark.parametrize(
+    ("placement", "takes"),
+    [
+        (Placement(), False),
+        (Placement((Toleration(key="kubernetes.io/arch", operator="Exists"),)), True),
+        (Placement((Toleration(key="gpu", operator="Exists"),)), False),
+    ],
+)
+def test_builds_that_tolerate_nothing_of_their_own_stay_away_from_a_taint(
+    placement: Placement, takes: bool
+) -> None:
+    assert read(node(spec={"taints": [ARCH_TAINT]})).takes_jobs(placement) is (Arch.ARM64 if takes else None)
+
+
+def test_what_is_imposed_outdoes_the_architecture_itself() -> None:
+    found = read(node(labels={"disk": "fast"}))
+    wish = (("disk", "slow"),)
+    assert found.takes_jobs(Placement(selector=wish, imposed=(("disk", "fast"),))) is Arch.ARM64
+    assert found.takes_jobs(Placement(imposed=(("kubernetes.io/arch", "amd64"),))) is None

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from reconciler.adapters.cluster.observer import ClusterObserver
+from reconciler.adapters.cluster.nodes import Placement
+from reconciler.adapters.cluster.observer import OPERATOR_NAMESPACE, RELEASE_IMAGES, ClusterObserver
 from reconciler.core.model import Arch
 from reconciler.errors import ClusterError, ClusterUnavailable
-from reconciler.ports.cluster import Cluster, PoolNodes
+from reconciler.ports.cluster import Cluster, PoolNodes, ReleaseImages
 from reconciler.settings import JobSettings, Toleration
 from tests.adapters.cluster import server as fake
 from tests.adapters.cluster.server import ApiServer
@@ -21,8 +22,11 @@ from tests.servers.proxy import FaultProxy
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
-def observer(url: str, job: JobSettings | None = None) -> ClusterObserver:
-    return ClusterObserver(client(url), "builds", Sleeper(), job or JobSettings(), HASTY)
+def observer(
+    url: str, job: JobSettings | None = None, placement: Callable[[], Placement] | None = None
+) -> ClusterObserver:
+    job = job or JobSettings()
+    return ClusterObserver(client(url), "builds", Sleeper(), job, HASTY, placement=placement)
 
 
 @pytest.fixture
@@ -47,6 +51,16 @@ def watching(server: ApiServer, calls: list[int]) -> Iterator[ClusterObserver]:
 def test_it_is_what_a_pass_asks_for(server: ApiServer) -> None:
     made: Cluster = observer(server.url)
     assert made.observe().pools == {}
+
+
+def test_the_images_of_a_release_are_those_of_the_operators_config_map(server: ApiServer) -> None:
+    made = observer(server.url)
+    assert made.release_images() == ReleaseImages()
+    image = f"quay.io/os@sha256:{'1' * 64}"
+    data = {"baseOSContainerImage": image, "baseOSExtensionsContainerImage": "no image"}
+    place = f"GET /api/v1/namespaces/{OPERATOR_NAMESPACE}/configmaps/{RELEASE_IMAGES}"
+    server.answer(place, 200, {"metadata": {"name": RELEASE_IMAGES}, "data": data})
+    assert made.release_images() == made.images == ReleaseImages(image)
 
 
 def test_the_architectures_of_a_pool_are_those_of_its_nodes(server: ApiServer) -> None:
@@ -85,6 +99,43 @@ def test_what_jobs_tolerate_and_select_counts(server: ApiServer) -> None:
     assert observer(server.url, tolerant).observe().takes_jobs == {Arch.AMD64, Arch.ARM64}
     picky = JobSettings(node_selector=(("disk", "fast"),))
     assert observer(server.url, picky).observe().takes_jobs == {Arch.ARM64}
+
+
+def test_where_the_cluster_decides_it_is_asked_at_each_look(server: ApiServer) -> None:
+    arch = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"}
+    add_node(server, "a", "amd64")
+    add_node(server, "b", "arm64", taints=[arch])
+    allowed = [Placement()]
+    made = observer(server.url, placement=lambda: allowed[0])
+    assert made.observe().takes_jobs == {Arch.AMD64}, "no toleration of its own"
+    allowed[0] = Placement((Toleration(key="kubernetes.io/arch", operator="Exists"),))
+    assert made.observe().takes_jobs == {Arch.AMD64, Arch.ARM64}
+
+
+def test_a_change_counts_by_where_the_cluster_lets_builds_run(server: ApiServer, calls: list[int]) -> None:
+    arch = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"}
+    add_node(server, "a", "amd64")
+    made = observer(server.url, placement=Placement)
+    made.start(lambda: calls.append(1))
+    try:
+        eventually(lambda: calls, "a call, as nobody has looked yet")
+        made.observe()
+        add_node(server, "b", "arm64", taints=[arch])
+        add_node(server, "c", "s390x")
+        eventually(lambda: Arch.S390X in made.takes_jobs(), "the change")
+        assert made.takes_jobs() == {Arch.AMD64, Arch.S390X}
+    finally:
+        made.close()
+
+
+def test_a_glance_is_what_was_observed_last(server: ApiServer) -> None:
+    add_pool(server, "worker")
+    made = observer(server.url)
+    assert made.glance() is None
+    found = made.observe()
+    add_node(server, "a", "arm64")
+    assert made.glance() == found
+    assert made.observe() != found
 
 
 def test_a_node_that_builds_need_not_be_in_a_pool(server: ApiServer) -> None:
@@ -162,7 +213,7 @@ def test_a_list_that_was_forgotten_half_way_leaves_nobody_behind(
     for number in range(600):
         add_node(server, f"n{number:04}", "amd64")
     server.expire_pages = 1
-    proxy.on(Before(lambda: server.remove(fake.NODES, "a")), path="continue=500")
+    proxy.on(Before(lambda: server.remove(fake.NODES, "a")), path="continue=100")
     assert observer(f"http://{proxy.host}").observe().takes_jobs == {Arch.AMD64}
     server.expire_pages = 1000
     with pytest.raises(ClusterUnavailable, match="forgot"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -13,16 +14,44 @@ from reconciler.ports import Request
 from reconciler.ports.forge import Pull, State, Status
 from tests.adapters.forge.conftest import DIALECTS, HEAD, Connect
 from tests.adapters.registry.support import Answer, scripted
-from tests.servers.forge import PullRequest, TestForge
-from tests.servers.forge_words import User
+from tests.servers.forge import PullRequest, Reply, TestForge
+from tests.servers.forge_actions import User
 
 GREEN = Status("reconciler/default", State.SUCCESS, "0 of 2 images would be built.")
 
 
 def test_a_pull_request_is_read(client: HttpForge, forge: TestForge) -> None:
-    assert client.pull(7) == Pull(7, "Change a pool", HEAD, "main", is_open=True, is_fork=False)
-    forge.pulls[8] = PullRequest(8, HEAD, "Other", "stable", open=False, fork=True)
-    assert client.pull(8) == Pull(8, "Other", HEAD, "stable", is_open=False, is_fork=True)
+    where = "refs/merge-requests" if forge.kind == "gitlab" else "refs/pull"
+    author = "mallory" if forge.kind == "github" else "8"
+    read = Pull(7, "Change a pool", HEAD, "main", is_open=True, is_fork=False, author=author)
+    assert client.pull(7) == replace(read, ref=f"{where}/7/head")
+    forge.pulls[8] = PullRequest(8, HEAD, "Other", "stable", open=False, fork=True, labels=("os", "a, b"))
+    other = Pull(8, "Other", HEAD, "stable", is_open=False, is_fork=True, author=author)
+    labels = frozenset({"os", "a, b"})
+    assert client.pull(8) == replace(other, labels=labels, ref=f"{where}/8/head")
+    forge.pulls[8] = replace(forge.pulls[8], merged="3" * 40)
+    assert client.pull(8).merged == "3" * 40
+
+
+def test_all_open_pull_requests_into_a_branch_are_listed(client: HttpForge, forge: TestForge) -> None:
+    del forge.pulls[7]
+    for number in range(1, 251):
+        forge.pulls[number] = PullRequest(
+            number, HEAD, target="stable" if number % 50 == 3 else "main", open=number % 50 != 4
+        )
+    wanted = [number for number in range(250, 0, -1) if number % 50 not in (3, 4)]
+    assert [pull.number for pull in client.pulls("main")] == wanted
+    assert len(forge.asked) == (5 if forge.kind == "gitea" else 3)
+    assert {pull.target for pull in client.pulls("stable")} == {"stable"}
+
+
+def test_one_odd_pull_request_does_not_hide_the_others(client: HttpForge, forge: TestForge) -> None:
+    forge.pulls[8] = PullRequest(8, HEAD)
+    list(client.pulls("main"))
+    listed = forge.exchanges[-1][1].body
+    odd = [{**listed[0], "number": 9, "iid": 9, "sha": None, "head": None}, "?", listed[0], *listed]
+    forge.answer(Reply(200, odd), "GET /")
+    assert [pull.number for pull in client.pulls("main")] == [8, 7]
 
 
 @pytest.mark.parametrize("head", ["", "main", "--upload-pack=x", HEAD[:39], HEAD.upper() + "A", f"{HEAD}\n"])

@@ -1,17 +1,13 @@
 """The test forge against what the forges publish: every request that we send, and every answer that we rely on.
 
-`RECONCILER_FORGE_DESCRIPTIONS` names a folder with the descriptions, which are too large to be kept here:
-`github.json` (api.github.com.json of github/rest-api-description, or of the npm package @octokit/openapi) and
-`gitea.json` (`/swagger.v1.json` of a Gitea or Forgejo server). What GitLab is held to is in `forge_schemas`.
+What concerns us is kept in `descriptions/`, as `published` cuts it out. What GitLab is held to is in `forge_schemas`.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from functools import cache
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -21,20 +17,16 @@ from jsonschema import Draft4Validator
 from reconciler.adapters.forge import HttpForge
 from reconciler.ports.forge import State, Status
 from tests.adapters.forge.conftest import HEAD
+from tests.adapters.forge.published import KEPT, OPERATIONS, cut
 from tests.servers.forge import BASES, Asked, TestForge
 
 _IDLE = {"nullable", "format", "example", "description"}
 """What OpenAPI adds to a schema, and what is only told to people; as the name of a member it is something else."""
 
-FOLDER = os.environ.get("RECONCILER_FORGE_DESCRIPTIONS", "")
-
 
 @cache
 def description(kind: str) -> dict[str, Any]:
-    path = Path(FOLDER) / f"{kind}.json"
-    if not FOLDER or not path.exists():
-        pytest.skip(f"RECONCILER_FORGE_DESCRIPTIONS has no {kind}.json")
-    document: dict[str, Any] = json.loads(path.read_text())
+    document: dict[str, Any] = json.loads((KEPT / f"{kind}.json").read_text())
     return document
 
 
@@ -84,17 +76,21 @@ def parts(kind: str, one: dict[str, Any], status: int) -> tuple[Any, Any, set[st
 
 @pytest.mark.parametrize("forge", ["github", "gitea"], indirect=True)
 def test_what_is_said_is_what_is_published(client: HttpForge, forge: TestForge) -> None:
-    description(forge.kind)
     forge.say("hello", forge.other)
     client.who()
     client.pull(7)
+    assert len(list(client.pulls("main"))) == 1
     made = client.create_comment(7, "one")
     client.edit_comment(7, made.id, "two")
     assert len(list(client.comments(7))) == 2
+    request = client.propose("change-2", "main", "Update worker", "text")
+    assert client.proposal("change-2", "main") == request
+    client.revise(request.number, "Update worker", "over", close=True)
+    assert client.past_proposal("change-2", "main") is not None
     for state in State:
         client.set_status(HEAD, Status("reconciler/default", state, "said"))
     assert len(client.statuses(HEAD)) == 1
-    assert len(forge.exchanges) == 9
+    assert len(forge.exchanges) == 14
     for asked, reply in forge.exchanges:
         body, answer, query = parts(forge.kind, operation(forge.kind, asked), reply.status)
         assert set(parse_qs(asked.query)) <= query, asked.line
@@ -115,3 +111,32 @@ def _members(schema: dict[str, Any]) -> set[str]:
     for one in [*schema.get("anyOf", []), *schema.get("allOf", [])]:
         found |= _members(one)
     return found
+
+
+@pytest.mark.parametrize("kind", sorted(OPERATIONS))
+def test_what_is_kept_is_whole_and_no_more_than_is_used(kind: str) -> None:
+    kept = description(kind)
+    assert cut(kept, OPERATIONS[kind]) == kept
+    assert kept["info"]["version"]
+
+
+def test_cutting_out_leaves_no_name_of_a_member_out() -> None:
+    """A member may be called like something that is only told to people."""
+    members = {
+        "description": {"type": "string", "description": "told"},
+        "properties": {"x-y": 1, "type": "object"},
+    }
+    schema = {"type": "object", "properties": members, "example": {}}
+    answer = {"200": {"description": "told", "schema": {"$ref": "#/definitions/A"}}, "404": {}}
+    paths = {"/a": {"get": {"responses": answer, "tags": ["a"]}, "put": {}}, "/b": {}}
+    document = {"info": {"version": "1"}, "paths": paths, "definitions": {"A": schema, "B": {}}}
+    assert cut(document, (("get", "/a"),)) == {
+        "info": {"version": "1"},
+        "paths": {"/a": {"get": {"responses": {"200": {"schema": {"$ref": "#/definitions/A"}}}}}},
+        "definitions": {
+            "A": {
+                "type": "object",
+                "properties": {"description": {"type": "string"}, "properties": {"type": "object"}},
+            }
+        },
+    }

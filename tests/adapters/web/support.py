@@ -36,6 +36,8 @@ class Daemon:
     unready: str = ""
     shown: Mapping[str, object] = field(default_factory=dict)
     looks: list[str] = field(default_factory=list)
+    pulls: list[str] | None = None
+    """Looks at pull requests; None where nobody shows previews."""
 
     def live(self) -> str:
         return self.unwell
@@ -48,6 +50,10 @@ class Daemon:
 
     def look_now(self, source: str) -> None:
         self.looks.append(source)
+
+    def look_at_pulls(self, source: str) -> None:
+        assert self.pulls is not None
+        self.pulls.append(source)
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,8 @@ def served(
     """A server on a free port of this machine."""
     daemon = daemon or Daemon()
     metrics, redactor, clock = Metrics(["east", "west"]), Redactor(), FakeClock()
-    receiver = Hooks(hooks, daemon.look_now, metrics, redactor, clock, limits)
+    pulls = None if daemon.pulls is None else daemon.look_at_pulls
+    receiver = Hooks(hooks, daemon.look_now, metrics, redactor, clock, limits, pulls)
     app = application(daemon, metrics, daemon.status, receiver, redactor, limits)
     server = WebServer(app, Address("127.0.0.1", 0), limits)
     server.start()

@@ -121,9 +121,25 @@ def test_events_that_move_nothing(sender: str, event: str, tmp_path: Path) -> No
     assert outcome_of(sender, event, tmp_path) == []
 
 
-def outcome_of(name: str, event: str, tmp_path: Path) -> list[str]:
+@pytest.mark.parametrize(
+    ("sender", "event"),
+    [("github", "pull_request"), ("gitea", "pull_request"), ("gitea", "pull_request_sync"),
+     ("gitlab-token", "Merge Request Hook")],
+)  # fmt: skip
+def test_events_of_pull_requests(sender: str, event: str, tmp_path: Path) -> None:
+    daemon = Daemon(pulls=[])
+    assert outcome_of(sender, event, tmp_path, daemon) == []
+    assert daemon.pulls == ["east"]
+    assert outcome_of(sender, event, tmp_path) == []  # where nobody shows previews
+    assert outcome_of(sender, "push hook" if sender == "gitlab-token" else "push", tmp_path, daemon) == [
+        "east"
+    ]
+    assert daemon.pulls == ["east"]  # a push is a look at everything, which is not told twice
+
+
+def outcome_of(name: str, event: str, tmp_path: Path, daemon: Daemon | None = None) -> list[str]:
     sender = next(one for one in SENDERS if one.name == name)
-    with served((hook(sender, secret_file(tmp_path, sender.secret)),)) as web:
+    with served((hook(sender, secret_file(tmp_path, sender.secret)),), daemon=daemon) as web:
         headers = sender.sign(sender.secret, BODY, "id-1")
         headers = {key: event if key.endswith("-Event") else value for key, value in headers.items()}
         assert web.ask("POST", f"/hook/{sender.type}", headers, BODY).status == 202

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tests.oracle.draft import Kind
-from tests.oracle.kinds import branches, config, files, hazards, stages, text
+from tests.oracle.kinds import branches, config, files, hazards, machines, stages, text
 
 _GROUPS: Final[Mapping[str, Mapping[str, Kind]]] = {
     "text": text.KINDS,
@@ -19,6 +19,7 @@ _GROUPS: Final[Mapping[str, Mapping[str, Kind]]] = {
     "files": files.KINDS,
     "branch": branches.KINDS,
     "hazard": hazards.KINDS,
+    "machines": machines.KINDS,
 }
 KINDS: Final[Mapping[str, Kind]] = {
     f"{group}/{name}": kind for group, kinds in _GROUPS.items() for name, kind in kinds.items()

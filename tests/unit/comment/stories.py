@@ -38,7 +38,8 @@ def origin(plan: Plan, forge: str = "github") -> Origin:
 
 def _examples() -> dict[str, bytes | str]:
     files: dict[str, bytes | str] = {}
-    for path in sorted((_EXAMPLES / "pools").rglob("*")):
+    folders = (_EXAMPLES / "pools" / name for name in ("edge", "infra", "worker"))
+    for path in sorted(path for folder in folders for path in folder.rglob("*")):
         name = path.relative_to(_EXAMPLES).as_posix()
         if path.is_symlink():
             files[name] = f"->{path.readlink()}"

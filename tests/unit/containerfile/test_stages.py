@@ -97,6 +97,9 @@ def test_configs_is_no_base() -> None:
     found = recipe("FROM configs AS final\nRUN x")
     assert (found.bases, found.uses_configs) == ((), True)
     assert recipe("FROM scratch\nCOPY --from=configs /f /g").uses_configs
+    assert faults("FROM --platform=linux/s390x configs")[0][1].startswith(
+        "configs is used for s390x in an image"
+    )
     assert (
         faults("FROM configs\nFROM scratch AS configs")[0][1] == "FROM configs comes before the stage configs"
     )

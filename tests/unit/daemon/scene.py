@@ -132,6 +132,7 @@ class Told:
     successes: list[float] = field(default_factory=list)
     builds: list[tuple[str, str, float, str]] = field(default_factory=list)
     spared: list[tuple[str, str]] = field(default_factory=list)
+    rollouts: list[dict[tuple[str, str], int]] = field(default_factory=list)
     states: list[tuple[dict[tuple[str, str], str], int, int]] = field(default_factory=list)
 
     def polled(self, repository: str) -> None:
@@ -164,6 +165,11 @@ class Told:
         """Kept."""
         assert repository == "repo"
         self.states.append((dict(images), queued, running))
+
+    def nodes(self, repository: str, counts: Mapping[tuple[str, str], int]) -> None:
+        """Kept."""
+        assert repository == "repo"
+        self.rollouts.append(dict(counts))
 
 
 class Hours:

@@ -104,3 +104,25 @@ def test_every_call_and_every_end_of_a_pass_is_a_sign_of_life(leash: Leash, hour
         assert leash.idle >= 7
         sign()
         assert leash.idle == 0
+
+
+def test_a_long_wait_ends_soon_after_the_thread_was_told_to_end(hours: Hours) -> None:
+    leash = Leash(lambda: hours.now)
+    clock = leash.clock(hours.clock)
+    begun = clock.now()
+    clock.sleep(300)
+    assert clock.now() == begun + 300
+    leash.end()
+    with pytest.raises(Interrupted):
+        clock.sleep(300)
+    assert clock.now() == begun + 300
+
+
+def test_a_deadline_ends_a_wait_in_the_middle(hours: Hours) -> None:
+    leash = Leash(hours.clock.now)
+    clock = leash.clock(hours.clock)
+    leash.begin(10)
+    begun = clock.now()
+    with pytest.raises(Interrupted, match="deadline"):
+        clock.sleep(300)
+    assert 10 <= clock.now() - begun < 12

@@ -11,10 +11,13 @@ from jsonschema import Draft202012Validator
 from reconciler.core.model import Arch
 from reconciler.core.plan import Plan
 from reconciler.core.status import PoolRecord
-from reconciler.daemon.report import Problem, Report, changes, document
+from reconciler.daemon.report import Previews, Problem, Report, changes, document
 from reconciler.errors import Fault, GitUnavailable, RegistryUnavailable, UnverifiedCommit
 from reconciler.ports import Cause, Phase
+from reconciler.reconcile.pending import Ask
+from reconciler.reconcile.proposing import Proposed
 from reconciler.reconcile.reconciler import Result
+from reconciler.reconcile.rollout import Nodes, Progress
 from reconciler.reconcile.state import Image, State
 from reconciler.reconcile.writing import Written
 from tests.unit.daemon.scene import A, B, build, result
@@ -120,6 +123,57 @@ def test_changes_tell_only_what_is_new(caplog: pytest.LogCaptureFixture) -> None
     assert caplog.records
 
 
+def test_nodes_are_told_of_when_they_fail_and_stay_known_until_they_are_looked_at_again() -> None:
+    counts = {Progress.DONE: 2, Progress.FAILED: 1}
+    failing = replace(FULL, nodes=(Nodes("worker", counts, ("node c is Degraded: full",)),))
+    before = Report("repo").after(FULL, 1.0)
+    after = before.after(failing, 2.0)
+    told = (logging.WARNING, "node c is Degraded: full", {"pool": "worker"})
+    assert told in list(changes(before, after, failing))
+    later = after.after(replace(FULL, nodes=None), 3.0)
+    assert later.nodes == after.nodes
+    assert told not in list(changes(after, later, FULL))
+    (shown,) = document([later], 1, "1")["repositories"][0]["nodes"]
+    assert shown == {
+        "pool": "worker",
+        "done": 2,
+        "pending": 0,
+        "failed": 1,
+        "problems": ["node c is Degraded: full"],
+    }
+    Draft202012Validator(SCHEMA).validate(document([later], 1, "1"))
+    whole = replace(FULL, nodes=(Nodes("worker", {Progress.DONE: 3}),))
+    mended = later.after(whole, 4.0)
+    assert (logging.INFO, "no node of the pool fails any more", {"pool": "worker"}) in list(
+        changes(later, mended, whole)
+    )
+
+
+ASK = Ask(12, "#12", "https://forge.example.com/12", frozenset({"worker"}))
+
+
+def asking(ask: Ask, did: str = "") -> Result:
+    """A pass that had to do with a pull request."""
+    return replace(FULL, written=Written(proposed=Proposed(ask, B, did)), problems=(), images=())
+
+
+def test_a_pull_request_is_told_of_when_it_is_opened_or_declined_and_shown_as_long_as_it_waits() -> None:
+    known = Report("repo").after(FULL, 1.0)
+    opened = known.after(asking(ASK, "opened"), 2.0)
+    ((_, text, fields),) = changes(known, opened, asking(ASK, "opened"))
+    assert (text, fields["request"], fields["pools"]) == ("opened a pull request", "#12", ["worker"])
+    assert opened.ask == ASK
+    waits = opened.after(asking(ASK), 3.0)
+    assert list(changes(opened, waits, asking(ASK))) == []
+    no = asking(replace(ASK, declined=True))
+    declined = waits.after(no, 4.0)
+    ((level, text, _),) = changes(waits, declined, no)
+    assert (level, text.startswith("#12 was closed without a merge")) == (logging.WARNING, True)
+    assert list(changes(declined, declined.after(no, 5.0), no)) == []
+    closed = replace(ASK, pools=frozenset())
+    assert declined.after(asking(closed, "closed"), 6.0).ask is None
+
+
 def test_an_image_is_told_again_when_it_fails_for_another_reason() -> None:
     known = Report("repo").after(FULL, 1.0)
     other = replace(
@@ -141,11 +195,14 @@ def test_the_end_of_a_problem_is_told() -> None:
         Report("repo").after(FULL, 1.0),
         Report("repo").after(FULL, 1.0).troubled(NO_ANSWER, 2.0),
         Report("repo").cut_off(NO_ANSWER, 2.0),
+        Report("repo", previews=Previews()),
+        Report("repo", previews=Previews(5.0, 3, 1, 1, Problem("a", "b", "c", 4.0), ("pull request 7: no",))),
+        Report("repo").after(asking(ASK, "opened"), 1.0),
         Report("repo").with_builds(
             [build("a"), build("b", Phase.FAILED, cause=Cause.DEFINITION, finished=3.0)]
         ),
     ],
-    ids=["new", "passed", "troubled", "cut off", "building"],
+    ids=["new", "passed", "troubled", "cut off", "no previews yet", "previews", "asking", "building"],
 )
 def test_every_document_is_as_its_schema_says(report: Report) -> None:
     value = json.loads(json.dumps(document([report, replace(report, name="other")], 7, "1.0")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Collection, Sized
 from itertools import pairwise
 
 import pytest
@@ -537,6 +537,28 @@ def test_unwanted_builds_are_discarded_and_only_those_that_work_are_told(
     (superseded,) = (r for r in caplog.records if r.getMessage() == "superseded")
     assert superseded.__dict__["builds"] == ["old"]
     assert alone.told.states[0][1:] == (0, 1)
+
+
+def test_an_end_need_not_wait_until_all_that_is_unwanted_was_given_up(
+    alone: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"b-{number}" for number in range(250)]
+    for name in names:
+        alone.builder.ensure(request(name))
+    discard, given = alone.builder.discard, []
+
+    def one_step(some: Collection[str]) -> None:
+        given.append(len(some))
+        discard(some)
+        if len(given) == 2:
+            alone.watch.end()
+
+    monkeypatch.setattr(alone.builder, "discard", one_step)
+    alone.engine.usual = result(unwanted=tuple(names))
+    alone.run(10)
+    assert len(given) == 2
+    assert max(given) <= 100
+    assert len(alone.builder.builds()) == 250 - sum(given)
 
 
 def test_each_end_of_a_build_is_told_once(alone: Simulation) -> None:

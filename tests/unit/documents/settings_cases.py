@@ -70,6 +70,22 @@ deliver: [commit, pool-annotation, machine-config]
 writeBack: {manifests: manifests/east}
 """
 
+REQUESTS = """\
+apiVersion: reconciler.machineos.dev/v1alpha1
+kind: ReconcilerConfig
+source: {url: "https://git.example.com/acme/machine-os.git", path: clusters/east}
+writeBack: {branch: status, pullRequest: {branch: bot/images}}
+forge: {type: gitlab, url: "https://gitlab.example.com/api/v4", repository: os/east/machine-os, tokenFile: token}
+"""
+
+PREVIEW = """\
+apiVersion: reconciler.machineos.dev/v1alpha1
+kind: ReconcilerConfig
+source: {url: "https://git.example.com/acme/machine-os.git", branch: stable}
+forge: {type: github, url: "https://api.github.com", repository: acme/machine-os, tokenFile: token}
+preview: {interval: 30s, forks: true, label: show it, perAuthor: 5}
+"""
+
 _URL = "https://git.example.com/acme/machine-os.git"
 
 
@@ -165,6 +181,15 @@ BAD_BRANCHES = (
 GOOD_SETTINGS = (
     Good("a cluster", CLUSTER),
     Good("as is", SETTINGS),
+    Good("pull requests", REQUESTS),
+    Good("pull requests from the usual branch", changed(REQUESTS, "branch: bot/images", "")),
+    Good("previews", PREVIEW),
+    Good("usual previews", changed(PREVIEW, "interval: 30s, forks: true, label: show it, perAuthor: 5", "")),
+    Good("a forge alone", changed(REQUESTS, ", pullRequest: {branch: bot/images}", "")),
+    *(
+        Good(f"forge at {url}", changed(REQUESTS, "https://gitlab.example.com/api/v4", url))
+        for url in ("https://api.github.com", "http://127.0.0.1:3000/api/v1/", "https://[::1]:3000/api/v1")
+    ),
     Good("all that a daemon may be told", DAEMON),
     Good("commit", changed(DAEMON, "tag: v4.20.1", f"commit: {'a' * 40}")),
     Good("verification is off", changed(DAEMON, "mode: all, keys: keys, ", 'mode: "off", ')),
@@ -250,6 +275,57 @@ BAD_SETTINGS = (
         14,
         "deliver needs a cluster",
         schema=False,
+    ),
+    *(
+        Bad(name, changed(PREVIEW, old, new), line, message, schema)
+        for name, old, new, line, message, schema in (
+            (
+                "preview without a forge",
+                "forge" + PREVIEW.partition("forge")[2].partition("preview")[0],
+                "",
+                4,
+                "needs a forge",
+                False,
+            ),
+            (
+                "preview of a tag",
+                "branch: stable}",
+                "tag: v1}\nwriteBack: {branch: b}",
+                6,
+                "has no meaning beside source.tag",
+                False,
+            ),
+            ("preview with an unknown key", "forks", "fork", 5, "preview.fork is an unknown field", True),
+            ("forks as text", "true", '"true"', 5, "must be true or false", True),
+            ("label of blanks", "show it", '" "', 5, "must be the name of a label", True),
+            ("no previews for anybody", "perAuthor: 5", "perAuthor: 0", 5, "must be from 1 to 1000", True),
+            ("a million previews", "perAuthor: 5", "perAuthor: 1000000", 5, "must be from 1 to", True),
+            ("no interval", "30s", "0s", 5, "preview.interval", True),
+        )
+    ),
+    *(
+        Bad(name, changed(REQUESTS, old, new), line, message, schema)
+        for name, old, new, line, message, schema in (
+            ("request without a forge", REQUESTS[REQUESTS.index("forge") :], "", 4, "needs a forge", False),
+            ("request from its target", "bot/images", "status", 4, "to be merged into", False),
+            ("request from the source", "bot/images", "main", 4, "to be merged into", False),
+            ("request from no branch", "bot/images", "a..b", 4, "must be a branch name", True),
+            (
+                "unknown forge",
+                "type: gitlab",
+                "type: sourcehut",
+                5,
+                "must be github or gitlab or gitea",
+                True,
+            ),
+            ("forge over HTTP", "https://gitlab", "http://gitlab", 5, "must be an HTTPS address", True),
+            ("forge with a password", "//gitlab", "//me:secret@gitlab", 5, "must not hold credentials", True),
+            ("forge with a query", "/v4", "/v4?a=b", 5, "must not hold credentials", True),
+            ("forge at port 0", "gitlab.example.com", "gitlab.example.com:0", 5, "must be an HTTPS", False),
+            ("repository without owner", "os/east/machine-os", "machine-os", 5, "must be a repository", True),
+            ("repository going up", "os/east/", "os/../", 5, "must be a repository", True),
+            ("forge without a token", ", tokenFile: token", "", 5, "forge.tokenFile is missing", True),
+        )
     ),
     *(
         Bad(name, changed(CLUSTER, old, new), line, message, schema)

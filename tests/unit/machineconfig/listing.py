@@ -23,6 +23,9 @@ from reconciler.core.machineconfig import (
 from reconciler.core.model import Arch
 from reconciler.errors import Fault, InvalidInput
 
+GOLDEN = Path(__file__).with_name("golden")
+"""Folders of MachineConfigs. `expected.txt` is the layer, `image.txt` what it changes in a base image."""
+
 _LETTER = {Kind.DIRECTORY: "d", Kind.FILE: "-", Kind.SYMLINK: "l", Kind.HARDLINK: "h"}
 
 
@@ -50,13 +53,18 @@ def layer_of(files: Iterable[tuple[str, bytes]], pool: str = "worker", arch: Arc
     return render(select(pool, arch, configs, pools), arch)
 
 
-def listed(folder: Path) -> str:
+def layer_in(folder: Path) -> Layer:
     """What a folder of MachineConfigs gives for the pool and architecture that its file `asked` names."""
     asked = folder / "asked"
     pool, arch = asked.read_text().split() if asked.exists() else ("worker", "amd64")
     files = [(path.name, path.read_bytes()) for path in sorted(folder.glob("*.yaml"))]
+    return layer_of(files, pool, Arch(arch))
+
+
+def listed(folder: Path) -> str:
+    """The same as text, or what is wrong with it."""
     try:
-        return _layer(layer_of(files, pool, Arch(arch)))
+        return _layer(layer_in(folder))
     except InvalidInput as error:
         return "".join(f"fault {fault}\n" for fault in error.faults)
 

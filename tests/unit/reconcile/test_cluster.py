@@ -12,7 +12,7 @@ from reconciler.core.names import work_name
 from reconciler.core.plan import Action
 from reconciler.errors import ClusterUnavailable, ReconcilerError
 from reconciler.ports import Cause
-from reconciler.ports.cluster import BuildState, Observation, PoolNodes, PoolReport
+from reconciler.ports.cluster import BuildState, Observation, PoolNodes, PoolReport, ReleaseImages
 from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler, Result
@@ -36,6 +36,15 @@ class FakeCluster:
     pools: dict[str, PoolNodes] = field(default_factory=dict)
     error: ReconcilerError | None = None
     recorded: list[Observation] = field(default_factory=list)
+    images: ReleaseImages = ReleaseImages()  # noqa: RUF009  (frozen)
+    asked: int = 0
+    refusal: ReconcilerError | None = None
+
+    def release_images(self) -> ReleaseImages:
+        self.asked += 1
+        if isinstance(self.refusal, ReconcilerError):
+            raise self.refusal
+        return self.images
 
     def observe(self) -> Observation:
         if self.error:

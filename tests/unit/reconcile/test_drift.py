@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 import yaml
@@ -119,9 +120,9 @@ def site() -> Site:
 # -- Git
 
 
-def entries(record: PoolRecord, image: str) -> PoolRecord:
+def entries(record: PoolRecord, image: str, **fields: Any) -> PoolRecord:
     first, *others = record.architectures
-    return replace(record, architectures=(replace(first, image=image), *others))
+    return replace(record, architectures=(replace(first, image=image or first.image, **fields), *others))
 
 
 EDITS: dict[str, Callable[[PoolRecord], PoolRecord]] = {
@@ -130,6 +131,13 @@ EDITS: dict[str, Callable[[PoolRecord], PoolRecord]] = {
     "the index": lambda record: replace(record, image=EVIL),
     "one image for another": lambda record: entries(record, record.architectures[1].image),
     "an image left out": lambda record: replace(record, architectures=record.architectures[:1]),
+    "the commit": lambda record: replace(record, source_commit="d" * 40),
+    "the engine": lambda record: replace(record, engine="another"),
+    "the engine and the commit": lambda record: replace(record, engine="another", source_commit="d" * 40),
+    "the commit of an image": lambda record: entries(record, "", source_commit="d" * 40),
+    "the inputs of an image": lambda record: entries(record, "", input="sha256:" + "e" * 64),
+    "the definition of an image": lambda record: entries(record, "", definition="sha256:" + "e" * 64),
+    "the bases of an image": lambda record: entries(record, "", bases=()),
 }
 
 

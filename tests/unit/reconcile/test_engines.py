@@ -11,6 +11,7 @@ from reconciler.core.engine import Engine
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action
 from reconciler.core.pool import Blobs, Pool
+from tests.fakes import FakeRegistry
 from tests.unit.reconcile.bench import FILES, Bench, actions
 
 
@@ -115,3 +116,22 @@ def test_writing_back_is_no_change(bench: Bench) -> None:
     bench.settle(OLD)
     plan = bench.settle(OLD).plan
     assert plan.summary == {Action.BUILD: 0, Action.REUSE: 2, Action.BLOCKED: 0, Action.DROP: 0}
+
+
+class Listed(FakeRegistry):
+    """Counts how often tags are listed."""
+
+    lists = 0
+
+    def tags(self, repository: str) -> tuple[str, ...]:
+        self.lists += 1
+        return super().tags(repository)
+
+
+def test_the_tags_of_a_pool_are_listed_once_in_a_pass(bench: Bench) -> None:
+    listed = bench.registry = Listed(bench.registry.manifests, bench.registry.stored)
+    result = bench.run()
+    assert len(result.work) == 2
+    assert listed.lists == 1
+    bench.run()
+    assert listed.lists == 2, "another pass looks anew"

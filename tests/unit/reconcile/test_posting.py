@@ -35,6 +35,9 @@ class FakeForge:
     def pull(self, number: int) -> Pull:
         return Pull(number, "", self.head, "main", is_open=True, is_fork=False)
 
+    def pulls(self, target: str) -> Iterator[Pull]:  # noqa: ARG002
+        return iter([self.pull(7)])
+
     def comments(self, number: int) -> Iterator[Comment]:  # noqa: ARG002
         return iter(list(self.said))
 
@@ -272,3 +275,15 @@ def test_no_plan_is_a_failure() -> None:
     forge = FakeForge()
     posting(forge).fail("no plan could be made: GitFailed")
     assert forge.shown[aggregate("default")].state is State.FAILURE
+
+
+def test_amending_changes_our_comment_and_nothing_else() -> None:
+    forge = FakeForge(said=[Comment(1, "them", BODY)])
+    assert not posting(forge).amend(lambda text: f"{text}more")
+    assert (forge.said, forge.done) == ([Comment(1, "them", BODY)], [])
+    post(forge, GOOD)
+    forge.done.clear()
+    assert posting(forge).amend(lambda text: f"{text}more")
+    assert [said.body for said in forge.said] == [BODY, f"{BODY}more"]
+    assert posting(forge).amend(lambda text: f"{text}\r\n")  # what a forge would not tell from what is there
+    assert forge.done == ["edit 2"]

@@ -14,7 +14,7 @@ from reconciler.reconcile.history import History
 from reconciler.reconcile.planning import Place, World
 from reconciler.reconcile.reconciler import Reconciler
 from reconciler.reconcile.targets import Scope
-from reconciler.reconcile.trust import Checked, Trust, authored, status_only
+from reconciler.reconcile.trust import Checked, Trust, authored, stands_for
 from tests.fakes import FakeObjects
 from tests.unit.definitions import config
 from tests.unit.reconcile.bench import FILES, Bench
@@ -42,8 +42,8 @@ class Graph(FakeObjects):
         return self.made_on[commit]
 
     def changes(self, old: str, new: str, under: str = "") -> frozenset[str]:
-        """Between a commit and its only parent."""
-        assert self.made_on[new] == (old,)
+        """Between a commit and its first parent."""
+        assert self.made_on[new][0] == old
         assert not under
         self.compared += 1
         return self.changed[new]
@@ -188,12 +188,31 @@ def test_a_commit_that_changes_more_than_status_files_must_be_signed(case: Case,
     assert case.refusal(case.commit(*paths, on=[signed]))
 
 
-def test_a_merge_is_no_status_commit_even_if_it_changes_nothing_else(case: Case) -> None:
-    (base,) = case.line("alice")
+def test_the_merge_of_a_pull_request_of_ours_is_nobodys_work(case: Case) -> None:
+    base, newer = case.line("alice", "alice")
+    side = case.commit("status/a.yaml", "status/b.yaml", on=[base])
+    merge = case.commit("status/a.yaml", on=[newer, side])
+    assert stands_for(case.graph, merge, "status") == newer
+    assert authored(case.graph, merge, "status") == newer
+    assert case.refusal(merge) == ""
+    assert case.refusal(case.commit("status/b.yaml", on=[merge])) == ""
+
+
+def test_a_merge_that_brings_more_than_status_files_must_be_signed(case: Case) -> None:
+    base, newer = case.line("alice", "alice")
     side = case.commit("status/a.yaml", on=[base])
-    merge = case.commit("status/a.yaml", on=[base, side])
-    assert not status_only(case.graph, merge, "status")
-    assert merge[:12] in case.refusal(merge)
+    assert case.refusal(case.commit("status/a.yaml", "p/Containerfile", on=[newer, side]))
+    assert case.refusal(case.commit(on=[newer, side]))
+
+
+def test_a_merge_cannot_bring_back_what_an_old_commit_said(case: Case) -> None:
+    """Its tree is that of the old commit, which is signed; the newest one it only has as a parent."""
+    old, newest = case.line("alice", "alice")
+    back = case.commit("status/a.yaml", on=[old, newest])
+    assert stands_for(case.graph, back, "status") == ""
+    assert back[:12] in case.refusal(back)
+    above = case.commit("status/a.yaml", on=[newest])
+    assert case.refusal(case.commit("status/a.yaml", on=[old, above]))
 
 
 def test_a_first_commit_is_no_status_commit(case: Case) -> None:

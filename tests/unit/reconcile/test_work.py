@@ -105,6 +105,22 @@ def test_a_failure_of_the_infrastructure_backs_off_and_is_given_up_in_the_end(be
     assert len(bench.builder.requests) == BRIEF.attempts
 
 
+def test_what_is_missing_blocks_and_is_looked_for_until_it_is_there(bench: Bench) -> None:
+    assert BRIEF.attempts
+    for attempt in range(1, BRIEF.attempts + 4):
+        assert bench.ensure().standing is Standing.BUILDING
+        bench.end(Cause.MISSING)
+        assert list(bench.builder.requests)[-1].endswith(f"-{attempt}")
+        blocked = bench.ensure()
+        assert (blocked.standing, blocked.attempt) == (Standing.BLOCKED, 0)
+        assert bench.builder.clock.now() < blocked.until <= bench.builder.clock.now() + 300
+        bench.builder.clock.time = blocked.until
+    bench.ensure()
+    bench.end(None)
+    bench.builder.clock.sleep(300)
+    assert bench.ensure(insist=True).standing is Standing.BUILDING
+
+
 def test_a_build_that_ended_well_and_left_no_image_is_made_again(bench: Bench) -> None:
     bench.ensure()
     bench.end(None)

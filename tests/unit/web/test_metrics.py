@@ -50,6 +50,8 @@ def exercised() -> Metrics:
     metrics.request(Request("git", "ls-remote", "ok"))
     metrics.request(Request("registry", "PUT", "201"))
     metrics.request(Request("kubernetes", "list nodes", "200"))
+    metrics.request(Request("forge", "POST", "201"))
+    metrics.previewed("east", 0.4, "updated")
     metrics.passed("east", 0.2, "settled")
     metrics.polled("east")
     metrics.succeeded("east", 1_700_000_000.5)
@@ -57,6 +59,7 @@ def exercised() -> Metrics:
     metrics.avoided("worker", "amd64", 3)
     metrics.webhook("github", "accepted")
     metrics.state("east", {("worker", "arm64"): "current", ("worker", "amd64"): "to build"}, 4, 2)
+    metrics.nodes("east", {("worker", "done"): 4})
     return metrics
 
 
@@ -65,6 +68,8 @@ EXPECTED = {
     "reconciler_git_requests": ("counter", {"operation", "outcome"}),
     "reconciler_registry_requests": ("counter", {"method", "code"}),
     "reconciler_kubernetes_requests": ("counter", {"verb", "code"}),
+    "reconciler_forge_requests": ("counter", {"method", "code"}),
+    "reconciler_preview_duration_seconds": ("histogram", {"repository", "outcome"}),
     "reconciler_webhooks": ("counter", {"type", "outcome"}),
     "reconciler_reconcile_duration_seconds": ("histogram", {"repository", "outcome"}),
     "reconciler_polls": ("counter", {"repository"}),
@@ -75,6 +80,7 @@ EXPECTED = {
     "reconciler_queue_depth": ("gauge", {"repository"}),
     "reconciler_builds_running": ("gauge", {"repository"}),
     "reconciler_image_state": ("gauge", {"repository", "pool", "arch", "state"}),
+    "reconciler_nodes": ("gauge", {"repository", "pool", "state"}),
 }
 
 
@@ -105,6 +111,12 @@ def test_what_is_counted() -> None:
     metrics.request(Request("kubernetes", "steal secrets", "200"))
     assert value(metrics, "reconciler_kubernetes_requests_total", verb="list", code="200") == 1
     assert value(metrics, "reconciler_kubernetes_requests_total", verb="other", code="200") == 1
+    assert value(metrics, "reconciler_forge_requests_total", method="POST", code="201") == 1
+    metrics.request(Request("forge", "STEAL", "a lot"))
+    assert value(metrics, "reconciler_forge_requests_total", method="other", code="other") == 1
+    assert (
+        value(metrics, "reconciler_preview_duration_seconds_count", repository="east", outcome="updated") == 1
+    )
     assert value(metrics, "reconciler_webhooks_total", type="github", outcome="accepted") == 1
     assert value(metrics, "reconciler_polls_total", repository="east") == 1
     assert value(metrics, "reconciler_last_success_timestamp_seconds", repository="east") == 1_700_000_000.5
@@ -132,6 +144,16 @@ def test_every_image_is_in_one_state() -> None:
     assert series(metrics, "reconciler_image_state") == {
         frozenset({**images, "arch": "amd64", "state": "building"}.items()): 1
     }
+
+
+def test_nodes_are_counted_by_pool_and_state() -> None:
+    metrics = exercised()
+    metrics.nodes("east", {("worker", "done"): 3, ("worker", "failed"): 1, ("worker", "dancing"): 1})
+    assert value(metrics, "reconciler_nodes", repository="east", pool="worker", state="failed") == 1
+    assert value(metrics, "reconciler_nodes", repository="east", pool="worker", state="other") == 1
+    metrics.nodes("east", {("worker", "done"): 4})
+    labels = {"repository": "east", "pool": "worker", "state": "done"}
+    assert series(metrics, "reconciler_nodes") == {frozenset(labels.items()): 4}
 
 
 def test_what_has_not_happened_yet_is_zero() -> None:

@@ -18,6 +18,7 @@ from typing import Final
 
 from reconciler.adapters.builders.job import adoption, failures, pods, reading, refusals
 from reconciler.adapters.builders.job.form import JOBS, Form, Unready
+from reconciler.adapters.builders.job.glimpse import Glimpse, slim
 from reconciler.adapters.builders.job.names import (
     DISCARDED,
     MULTI_ARCH_BUILD,
@@ -39,6 +40,11 @@ from reconciler.ports.cluster import Api, Json
 _LOG: Final = logging.getLogger(__name__)
 _LINES: Final = 200
 """Lines of a failed build's log that are looked at."""
+_MOST_CLEARED: Final = 40
+"""Builds whose inputs are deleted in one look."""
+_PAUSE: Final = 10.0
+"""Looking at all builds may take one part in so many of the time."""
+_LONGEST_PAUSE: Final = 30.0
 
 
 class JobBuilder:
@@ -63,6 +69,7 @@ class JobBuilder:
         self._takes_jobs = takes_jobs
         self._form = form
         self._sender = Sender(api, objects, registry, options, form.files)
+        self._glimpse = Glimpse(api, options)
         self._woken = Event()
         self._next_look = 0.0
         self._lock = Lock()  # guards everything below
@@ -88,10 +95,12 @@ class JobBuilder:
         with self._lock:
             if request.name in self._unusable:
                 return
-        found = self._get(request.name)
-        if found is not None:
-            self._adopt(request, found)
-            return
+        # What was not in the last list is not asked for first: if it is there all the same, its name will tell.
+        if self._glimpse.may_have(request.name):
+            found = self._get(request.name)
+            if found is not None:
+                self._adopt(request, found)
+                return
         try:
             self._create(request)
         except (UnusableRequest, Unready, OSError) as error:
@@ -104,7 +113,15 @@ class JobBuilder:
 
         Raises ClusterUnavailable, ClusterError.
         """
-        jobs = [job for job in self._jobs() if not reading.is_discarded(job)]
+        self._glimpse.forget()
+        jobs = self._jobs()
+        known = self._look(jobs)
+        self._clear([job for job in jobs if not reading.is_discarded(job)])
+        return known
+
+    def _look(self, found_jobs: Collection[Json]) -> tuple[Build, ...]:
+        """All builds, from what was just listed."""
+        jobs = [job for job in found_jobs if not reading.is_discarded(job)]
         works = self._works()
         remembered = {(build.name, uid): build for work in works for uid, build in failures.builds(work, "")}
         owned = self._pods() if any(self._needs_pods(job, remembered) for job in jobs) else {}
@@ -124,7 +141,6 @@ class JobBuilder:
             self._last = known = tuple(found[name] for name in sorted(found))
         self._tidy(jobs, remembered)
         self._forget(jobs)
-        self._clear(jobs)
         return known
 
     def glance(self) -> tuple[Build, ...]:
@@ -159,7 +175,11 @@ class JobBuilder:
             if self._woken.is_set() or now >= self._next_look:
                 self._woken.clear()
                 self._next_look = now + self._options.poll
-                if self._news():
+                news = self._news()
+                # Where there are thousands of Jobs, a look costs others of their requests.
+                spent = time.monotonic() - now
+                self._next_look = now + max(self._options.poll, min(_PAUSE * spent, _LONGEST_PAUSE))
+                if news:
                     return True
             left = min(end, self._next_look) - time.monotonic()
             if left > 0:
@@ -179,9 +199,10 @@ class JobBuilder:
         return self._api.get(self._form.kind, name, self._options.namespace)
 
     def _jobs(self) -> list[Json]:
-        return list(
-            self._api.list(self._form.kind, self._options.namespace, selector(self._options.instance))
-        )
+        wanted = selector(self._options.instance)
+        found = [slim(job) for job in self._api.list(self._form.kind, self._options.namespace, wanted)]
+        self._glimpse.listed(str(metadata(job)["name"]) for job in found)
+        return found
 
     def _works(self) -> list[Json]:
         return list(
@@ -189,13 +210,14 @@ class JobBuilder:
         )
 
     def _pods(self) -> Mapping[str, list[Json]]:
-        return pods.by_owner(self._api.list(POD, self._options.namespace, self._form.pods(self._options)))
+        found = self._api.list(POD, self._options.namespace, self._form.pods(self._options))
+        return pods.by_owner(map(slim, found))
 
     def _create(self, request: BuildRequest) -> None:
         present = self._form.look(self._api, self._options, request)
-        work = self._work_of(request)
+        work = self._glimpse.work(request.work)
         owners = [owner(MULTI_ARCH_BUILD, work)] if work else []
-        sources = self._sender.send(request, owners)
+        sources = self._sender.send(request, owners, self._glimpse.surroundings())
         controller = [owner(MULTI_ARCH_BUILD, work, controller=True)] if work else []
         body = self._form.body(request, self._options, sources, controller, present)
         try:
@@ -207,6 +229,7 @@ class JobBuilder:
                 raise
             self._adopt(request, found)
             return
+        self._glimpse.listed([request.name], more=True)
         if made is None:
             if found := self._get(request.name):
                 self._adopt(request, found)
@@ -224,14 +247,9 @@ class JobBuilder:
                 f"the {self._form.kind.name} {self._options.namespace}/{request.name} is not ours: {problem}",
                 hint="delete it, or let another namespace or instance name keep the two apart",
             )
-        patch = adoption.patch(found, self._work_of(request))
+        patch = adoption.patch(found, self._glimpse.work(request.work))
         if patch:
             self._api.patch(self._form.kind, request.name, patch, self._options.namespace)
-
-    def _work_of(self, request: BuildRequest) -> Json | None:
-        if not request.work:
-            return None
-        return self._api.get(MULTI_ARCH_BUILD, request.work, self._options.namespace)
 
     def _needs_pods(self, job: Json, remembered: Mapping[tuple[str, str], Build]) -> bool:
         """Whether only pods can tell how a build stands."""
@@ -278,7 +296,7 @@ class JobBuilder:
         if end is not None:
             mark = {"metadata": {"annotations": {DISCARDED: "true"}}}
             self._api.patch(self._form.kind, name, mark, self._options.namespace)
-            if end is Phase.SUCCEEDED:
+            if end is Phase.SUCCEEDED and str(about["uid"]) not in self._cleared:
                 self._undo(job)
             return
         self._api.delete(self._form.kind, name, self._options.namespace, uid=str(about["uid"]))
@@ -304,12 +322,13 @@ class JobBuilder:
                     self._api.delete(self._form.kind, name, self._options.namespace, uid=uid)
 
     def _clear(self, jobs: Collection[Json]) -> None:
-        """Delete the inputs of builds that succeeded. Those of failed ones stay, for people to look at."""
+        """Delete the inputs of builds that succeeded, some at a time: others wait for us. The rest goes with the next
+        looks, or when the build is discarded. Those of failed ones stay, for people to look at."""
         done = {str(metadata(job)["uid"]): job for job in jobs if self._form.end(job) is Phase.SUCCEEDED}
-        for uid, job in done.items():
-            if uid not in self._cleared:
-                self._undo(job)
-        self._cleared = frozenset(done)
+        due = [uid for uid in done if uid not in self._cleared][:_MOST_CLEARED]
+        for uid in due:
+            self._undo(done[uid])
+        self._cleared = self._cleared.intersection(done).union(due)
 
     def _forget(self, jobs: Collection[Json]) -> None:
         """Keep in mind only what is still there."""
@@ -321,10 +340,11 @@ class JobBuilder:
     def _news(self) -> bool:
         """Whether a build ended that nobody was told of."""
         try:
-            known = [job for job in self._jobs() if not reading.is_discarded(job)]
+            listed = self._jobs()
+            known = [job for job in listed if not reading.is_discarded(job)]
             jobs = [job for job in known if self._form.end(job) is not None]
             if len(jobs) < len(known):
-                self.builds()  # for those who glance
+                self._look(listed)  # for those who glance
         except ClusterError as error:
             _LOG.warning("cannot look at the builds: %s", error)
             return False
@@ -343,9 +363,18 @@ def _stillborn(request: BuildRequest, error: UnusableRequest | Unready | OSError
         pool=request.pool,
         arch=request.arch,
         phase=Phase.FAILED,
-        cause=Cause.DEFINITION if isinstance(error, UnusableRequest) else Cause.INFRASTRUCTURE,
+        cause=_cause(error),
         message=f"{error} ({hint})" if hint else str(error),
         started=now,
         finished=now,
         annotations=dict(request.annotations),
     )
+
+
+def _cause(error: UnusableRequest | Unready | OSError) -> Cause:
+    match error:
+        case UnusableRequest():
+            return Cause.DEFINITION
+        case Unready():
+            return Cause.MISSING
+    return Cause.INFRASTRUCTURE

@@ -9,6 +9,7 @@
 #   JOB_ARTIFACT     repository@digest of an image whose one file, context.tar.gz, holds what is not in JOB_INPUT; may be
 #                    empty
 #   JOB_PUSH_SECRET, JOB_PULL_SECRET  names of the Secrets with credentials; empty when the definition names none
+#   JOB_NAMESPACE    where those Secrets should be, for people
 #   JOB_SECRETS      folder with those Secrets as `push` and `pull`; empty folders when there are no such Secrets
 #   JOB_TRUST        folder with more certificates to trust as ca-bundle.crt, which RUN sees in /run/secrets/trust; may be
 #                    empty
@@ -16,7 +17,7 @@
 #                    be empty
 #   JOB_RESULT       file for the pushed manifest's digest
 #
-# How it ended is told by build.sh's exit status.
+# How it ended is told by build.sh's exit status, and by one more: 24, a Secret with credentials is missing.
 set -eu
 umask 022
 
@@ -51,7 +52,7 @@ export HOME XDG_RUNTIME_DIR TMPDIR
 mkdir -m 700 "$HOME" "$XDG_RUNTIME_DIR" "$TMPDIR" "$files/auth" "$files/extras"
 
 # Credentials: a dockerconfigjson is what buildah reads; the older dockercfg lacks the outermost level.
-credentials() { # kind, name of the Secret, status when it is of no use
+credentials() { # kind, name of the Secret
     [ -n "$2" ] || return 0
     if [ -s "$JOB_SECRETS/$1/.dockerconfigjson" ]; then
         cat "$JOB_SECRETS/$1/.dockerconfigjson"
@@ -59,13 +60,15 @@ credentials() { # kind, name of the Secret, status when it is of no use
         printf '{"auths":'
         cat "$JOB_SECRETS/$1/.dockercfg"
         printf '}'
+    elif [ -n "$(ls "$JOB_SECRETS/$1" 2>/dev/null)" ]; then
+        fail 24 "the Secret $2 in namespace $JOB_NAMESPACE has neither .dockerconfigjson nor .dockercfg" >&2
     else
-        fail "$3" "the Secret $2 is not in the namespace of the build, or has neither .dockerconfigjson nor .dockercfg" >&2
+        fail 24 "the Secret $2 is missing in namespace $JOB_NAMESPACE" >&2
     fi >"$files/auth/$1.json"
     printf %s "$files/auth/$1.json"
 }
-BUILD_PUSH_AUTHFILE=$(credentials push "$JOB_PUSH_SECRET" 23) || exit
-BUILD_AUTHFILE=$(credentials pull "$JOB_PULL_SECRET" 21) || exit
+BUILD_PUSH_AUTHFILE=$(credentials push "$JOB_PUSH_SECRET") || exit
+BUILD_AUTHFILE=$(credentials pull "$JOB_PULL_SECRET") || exit
 # Without a pull secret, bases may lie where the images go. With one, each is for its own.
 [ -n "$BUILD_AUTHFILE" ] || BUILD_AUTHFILE=$BUILD_PUSH_AUTHFILE
 [ "$BUILD_AUTHFILE" != "$BUILD_PUSH_AUTHFILE" ] || BUILD_PUSH_AUTHFILE=

@@ -24,6 +24,7 @@ from reconciler.adapters.builders.job.names import (
     JOB,
     POOL_NAME,
     REPOSITORIES,
+    SECRET_MISSING,
     WORK,
     build_labels,
 )
@@ -155,7 +156,7 @@ def deadline(options: JobOptions) -> int:
 
 def _failure_rules() -> list[Json]:
     """What no other pod would help with fails the Job; what was done to a pod does not count as an attempt."""
-    final = sorted(status.value for status in Exit if status.cause is Cause.DEFINITION)
+    final = sorted({SECRET_MISSING, *(each.value for each in Exit if each.cause is Cause.DEFINITION)})
     return [
         {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
         {
@@ -249,6 +250,7 @@ def environment(
         "JOB_INPUT": str(places.input),
         "JOB_WORK": str(places.work),
         "JOB_ARTIFACT": sources.artifact,
+        "JOB_NAMESPACE": options.namespace,
         "JOB_PUSH_SECRET": request.push_secret,
         "JOB_PULL_SECRET": request.pull_secret,
         "JOB_SECRETS": str(places.secrets),

@@ -52,6 +52,9 @@ REPOSITORIES: Final = "etc-yum-repos-d"
 """What the Machine Config Operator calls a pool's entitlement, the keys and the repositories that builds may use."""
 
 CONTAINER: Final = "build"
+SECRET_MISSING: Final = 24
+"""The exit status that only `job.sh` has: a Secret with credentials is not there, or has none. No other pod would find
+it."""
 _LABEL_LIMIT: Final = 63
 
 

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 
-from reconciler.adapters.builders.job import archive, inputs, surroundings
+from reconciler.adapters.builders import script
+from reconciler.adapters.builders.job import archive, inputs
 from reconciler.adapters.builders.job.manifests import Sources
 from reconciler.adapters.builders.job.names import CONFIG_MAP, metadata
 from reconciler.adapters.builders.job.options import JobOptions
+from reconciler.adapters.builders.job.surroundings import Surroundings
 from reconciler.core.model import ImageRef
 from reconciler.ports import BuildRequest, Objects, Registry
 from reconciler.ports.cluster import Api
@@ -36,16 +38,15 @@ class Sender:
     beside: Mapping[str, bytes] = field(default_factory=dict)
     """Small files that the pod is given too."""
 
-    def send(self, request: BuildRequest, owners: Owners) -> Sources:
+    def send(self, request: BuildRequest, owners: Owners, around: Surroundings) -> Sources:
         """Create the ConfigMaps of a build, with these owners, and store its context when that is too large for them.
 
         Raises UnusableRequest, OSError when a disk is full or content is missing, and what the API, the registry and
         `objects.blobs` raise.
         """
         texts = inputs.texts(request, self.options.insecure, self.beside)
-        around = surroundings.look(self.api, self.options.proxies)
         with _scratch() as packed:
-            archive.write(request.context, self.objects, {}, packed)
+            archive.write(request.context, self.objects, script.configs_files(request), packed)
             if inputs.fits(texts, archive.size_of(packed)):
                 files = {**texts.small, **texts.large, archive.NAME: archive.content_of(packed)}
                 artifact = ""
@@ -67,6 +68,7 @@ class Sender:
         """Store the context as an image beside the one that is built, and return how to pull it."""
         repository = ImageRef.parse(request.image).repository
         with _scratch() as packed, _scratch() as layer:
+            beside = {**beside, **script.configs_files(request)}
             archive.write(request.context, self.objects, beside, packed)
             artifact = archive.wrap(packed, layer, request.arch)
             self.registry.put_blob(repository, layer)

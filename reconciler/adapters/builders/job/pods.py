@@ -11,13 +11,14 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from reconciler.adapters.builders.console import STEP, plain
-from reconciler.adapters.builders.job.names import items, mapping, metadata
+from reconciler.adapters.builders.job.names import SECRET_MISSING, items, mapping, metadata
 from reconciler.adapters.builders.job.times import epoch
 from reconciler.adapters.builders.script import Exit
 from reconciler.core.model import DIGEST
 from reconciler.ports import Cause, Phase
 from reconciler.ports.cluster import Json
 
+AGAIN: Final = "create it; it is looked for again every few minutes"
 _TAIL: Final = 12
 _MESSAGE: Final = 8000
 """Characters of a failure's message that are kept."""
@@ -160,6 +161,8 @@ def outcome(ending: Ending, found: Pods, log: str, step: str = "") -> Outcome:
     status = ending.status
     if status == Exit.DEFINITION:
         return _outcome(Cause.DEFINITION, f"{_instruction(lines) or 'the Containerfile'} failed", tail)
+    if status == SECRET_MISSING:
+        return _outcome(Cause.MISSING, f"{_step(lines) or 'a Secret is missing'} ({AGAIN})", "")
     if ending.limit:
         at = _step(lines) or step
         headline = f"the build took longer than {ending.limit} s" + (f", at: {at}" if at else "")

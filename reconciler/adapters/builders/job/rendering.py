@@ -24,6 +24,7 @@ from reconciler.adapters.builders.job.names import (
 )
 from reconciler.adapters.builders.job.times import timestamp
 from reconciler.core.names import shortened
+from reconciler.ports import Cause
 from reconciler.ports.cluster import ArchReport, BuildState, Json, PoolReport
 
 OWN: Final = (
@@ -45,6 +46,8 @@ _UPSTREAM: Final = {
     BuildState.SUCCEEDED: ("Ready", "Build Ready"),
 }
 """Reason and message of each condition, true or not. All five are always written."""
+_BLOCKED: Final = "Blocked"
+"""Of those that are prepared, the state where something must be supplied first. MachineOSBuild has no word for it."""
 _ENDED: Final = (BuildState.SUCCEEDED, BuildState.FAILED, BuildState.INTERRUPTED)
 _MESSAGE_LIMIT: Final = 8192
 _EVENT_LIMIT: Final = 1024
@@ -93,19 +96,20 @@ def status(report: PoolReport, work: Json, now: float) -> Json:
     """What a MultiArchBuild's status should be; `work` is how it is."""
     state = _state(report)
     done = [one for one in report.architectures if one.state is BuildState.SUCCEEDED]
+    blocked = state is BuildState.PREPARED and any(map(_is_blocked, report.architectures))
     begun = [one.started for one in report.architectures if one.started]
     ended = [one.finished for one in report.architectures if one.finished]
     progress = f"{len(done)}/{len(report.architectures)}"
     return _filled(
         {
-            "state": state.value,
+            "state": _BLOCKED if blocked else state.value,
             "progress": progress,
             "image": report.image if state is BuildState.SUCCEEDED else "",
             "observedGeneration": metadata(work).get("generation", 1),
             "startTime": timestamp(min(begun)) if begun else "",
             "completionTime": timestamp(max(ended)) if ended and state in _ENDED else "",
             "architectures": [_architecture(one) for one in report.architectures],
-            "conditions": _conditions(state, _summary(report, state), work, now),
+            "conditions": _conditions(state, _summary(report, state), work, now, blocked=blocked),
         }
     )
 
@@ -144,6 +148,8 @@ def events(report: PoolReport, work: Json, now: float) -> Iterator[Json]:
     before = {one.get("arch"): one for one in items(work, "status", "architectures")}
     for one in report.architectures:
         known = before.get(one.arch.value, {})
+        if _is_blocked(one) and known.get("message") != _cut(one.message):
+            yield event(work, "BuildBlocked", "Warning", f"{one.arch}: {one.message}", now)
         if one.state not in _EVENTS or (known.get("phase"), known.get("job", "")) == (
             one.state.value,
             one.build,
@@ -225,14 +231,22 @@ def _summary(report: PoolReport, state: BuildState) -> str:
     return _cut(f"{_UPSTREAM[state][1]}: {'; '.join(told)}" if told else _UPSTREAM[state][1])
 
 
-def _conditions(state: BuildState, summary: str, work: Json, now: float) -> list[Json]:
+def _is_blocked(one: ArchReport) -> bool:
+    """Whether an image waits for something that a person has to supply."""
+    return one.state is BuildState.PREPARED and bool(one.message) and one.cause in ("", Cause.MISSING.value)
+
+
+def _conditions(
+    state: BuildState, summary: str, work: Json, now: float, *, blocked: bool = False
+) -> list[Json]:
     wanted = [
-        (each.value, each is state, reason, summary if each is state else message)
-        for each, (reason, message) in _UPSTREAM.items()
+        (each.value, each is state, word, summary if each is state else message)
+        for each, (word, message) in _UPSTREAM.items()
     ]
-    wanted.append(("Ready", state is BuildState.SUCCEEDED, _UPSTREAM[state][0], summary))
-    if state is BuildState.FAILED:
-        wanted.append(("Stalled", True, _UPSTREAM[state][0], summary))
+    reason = _BLOCKED if blocked else _UPSTREAM[state][0]
+    wanted.append(("Ready", state is BuildState.SUCCEEDED, reason, summary))
+    if blocked or state is BuildState.FAILED:
+        wanted.append(("Stalled", True, reason, summary))
     before = {found.get("type"): found for found in items(work, "status", "conditions")}
     conditions: list[Json] = []
     for kind, holds, reason, message in wanted:

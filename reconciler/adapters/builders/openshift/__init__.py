@@ -9,6 +9,6 @@ which is in `job`.
 """
 
 from reconciler.adapters.builders.openshift.form import BUILDS
-from reconciler.adapters.builders.openshift.limits import inapplicable, tolerations
+from reconciler.adapters.builders.openshift.limits import inapplicable, overrides
 
-__all__ = ["BUILDS", "inapplicable", "tolerations"]
+__all__ = ["BUILDS", "inapplicable", "overrides"]

@@ -13,7 +13,7 @@ from reconciler.adapters.builders.job.form import Owners, Unready
 from reconciler.adapters.builders.job.manifests import Sources, deadline
 from reconciler.adapters.builders.job.names import CONFIG_MAP, OVERDUE, REPOSITORIES, items, mapping, metadata
 from reconciler.adapters.builders.job.options import JobOptions
-from reconciler.adapters.builders.job.pods import Outcome, Pods
+from reconciler.adapters.builders.job.pods import AGAIN, Outcome, Pods
 from reconciler.adapters.builders.openshift import manifests, reading
 from reconciler.ports import Build, BuildRequest, Phase
 from reconciler.ports.cluster import Api, Json, Kind
@@ -45,10 +45,7 @@ class Builds:
         """
         for name in filter(None, (request.push_secret, request.pull_secret)):
             if api.get(SECRET, name, options.namespace) is None:
-                raise Unready(
-                    f"the Secret {name} is not in the namespace of the build",
-                    hint=f"create it in {options.namespace}",
-                )
+                raise Unready(f"the Secret {name} is missing in namespace {options.namespace}", hint=AGAIN)
         wanted = [(SECRET, name) for name in manifests.optional_secrets(request).values()]
         wanted += [(CONFIG_MAP, name) for name in (REPOSITORIES, options.job.trust_bundle) if name]
         return frozenset(name for kind, name in wanted if api.get(kind, name, options.namespace) is not None)

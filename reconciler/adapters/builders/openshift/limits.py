@@ -8,9 +8,10 @@ Facts: openshift/api 2a3d739, config/v1/types_build.go (BuildOverrides) and buil
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
-from reconciler.adapters.builders.job.names import items
+from reconciler.adapters.builders.job.names import items, mapping
 from reconciler.ports.cluster import Api, Kind
 from reconciler.settings import JobSettings, Toleration
 
@@ -29,11 +30,20 @@ def inapplicable(job: JobSettings) -> tuple[str, ...]:
     return tuple(key for key, wanted in keys.items() if wanted)
 
 
-def tolerations(api: Api) -> tuple[Toleration, ...]:
-    """The taints that all Builds of the cluster tolerate: there are no others. Raises ClusterUnavailable,
-    ClusterError."""
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the cluster imposes on all Builds. They tolerate these taints and no others; their pods' `nodeSelector` gets
+    these labels, whatever it says."""
+
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+
+
+def overrides(api: Api) -> Overrides:
+    """As the cluster has them. Raises ClusterUnavailable, ClusterError."""
     found = api.get(_CONFIG, "cluster") or {}
-    return tuple(
+    selector = mapping(found, "spec", "buildOverrides", "nodeSelector")
+    tolerated = tuple(
         Toleration(
             key=str(each.get("key") or ""),
             operator=str(each.get("operator") or "Equal"),
@@ -42,3 +52,4 @@ def tolerations(api: Api) -> tuple[Toleration, ...]:
         )
         for each in items(found, "spec", "buildOverrides", "tolerations")
     )
+    return Overrides(tolerated, tuple(sorted((str(key), str(value)) for key, value in selector.items())))

@@ -20,6 +20,7 @@ from reconciler.adapters.builders.local import LocalBuilder
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.cluster.api import KubernetesApi
 from reconciler.adapters.registry import HttpRegistry
+from reconciler.core.machineconfig.stage import ContextFile, Stage
 from reconciler.core.model import DIGEST, Arch, Base, ImageRef
 from reconciler.ports import Build, BuildRequest, Cause, Phase
 from reconciler.settings import JobSettings, Privilege
@@ -177,7 +178,14 @@ def test_a_job_builds_and_pushes(
 ) -> None:
     secret(plane, namespace, registry, old=old)
     builder = make()
-    asked = wanted(tree, make.base())
+    base = make.base()
+    asked = wanted(tree, base)
+    if old:  # by way of the image `configs`, too
+        stage = Stage(
+            f"FROM {base.ref} AS configs\nADD .machineconfig/f /made\n",
+            (ContextFile(".machineconfig/f", b"x"),),
+        )
+        asked = wanted(tree, base, text=TEXT.replace("BASE", "configs"), configs=stage)
     builder.ensure(asked)
     (held,) = config_maps(plane, namespace)
     found = plane.api.get(f"/api/v1/namespaces/{namespace}/configmaps/{held}")
@@ -215,12 +223,32 @@ def test_a_definition_that_cannot_be_built_fails_once(
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_secret_that_is_not_there_is_named(make: Make, tree: Tree) -> None:
-    builder = make()
-    builder.ensure(wanted(tree, make.base(), pull_secret="somewhere"))
+def test_a_secret_that_is_not_there_is_named_and_the_next_build_sees_what_there_is_then(
+    plane: ControlPlane, namespace: str, registry: str, make: Make, tree: Tree
+) -> None:
+    builder = make(attempts=3)
+    asked = wanted(tree, make.base(), pull_secret="somewhere")
+    builder.ensure(asked)
     build = ended(builder)
-    assert (build.phase, build.cause) == (Phase.FAILED, Cause.INFRASTRUCTURE)
-    assert build.message.startswith("the Secret push is not in the namespace of the build")
+    assert (build.phase, build.cause) == (Phase.FAILED, Cause.MISSING)
+    assert build.message.startswith(f"the Secret push is missing in namespace {namespace} (create it")
+    assert len(plane.api.list(f"/api/v1/namespaces/{namespace}/pods")) == 1, "no other pod would find it"
+    # One that is there and of no use is told from one that is not there, and each build sees them as they are then.
+    secret(plane, namespace, registry)
+    about = {"metadata": {"name": "somewhere"}, "stringData": {"password": "x"}}
+    place = f"/api/v1/namespaces/{namespace}/secrets"
+    plane.api.create(place, {"apiVersion": "v1", "kind": "Secret", **about})
+    builder.discard([asked.name])
+    asked = replace(asked, name=asked.name[:-1] + "2")
+    builder.ensure(asked)
+    build = ended(builder)
+    assert build.cause is Cause.MISSING
+    assert f"the Secret somewhere in namespace {namespace} has neither .dockerconfigjson" in build.message
+    logins = {".dockerconfigjson": json.dumps({"auths": login(registry)})}
+    plane.api.patch(f"{place}/somewhere", {"stringData": logins})
+    builder.discard([asked.name])
+    builder.ensure(replace(asked, name=asked.name[:-1] + "3"))
+    assert ended(builder).phase is Phase.SUCCEEDED
 
 
 @pytest.mark.usefixtures("workers")

@@ -5,16 +5,31 @@ from __future__ import annotations
 import base64
 import io
 import tarfile
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from reconciler.adapters.builders.job import inputs
+from reconciler.adapters.builders.job.names import CONTROLLER_CONFIG
+from reconciler.core.machineconfig.stage import ContextFile, Stage
+from reconciler.core.model import Arch
+from reconciler.core.names import build_name
 from reconciler.errors import ClusterError, ClusterUnavailable, RegistryUnavailable
 from reconciler.ports import BuildRequest, Cause, Phase
 from reconciler.ports.cluster import Kind
-from tests.adapters.builders.job.support import INPUT, JOB, NAME, OTHER, Cluster, foreign, only, request
+from tests.adapters.builders.job.support import (
+    INPUT,
+    JOB,
+    NAME,
+    OTHER,
+    WORK,
+    Cluster,
+    foreign,
+    only,
+    request,
+)
 
 
 def noisy(size: int) -> bytes:
@@ -125,6 +140,28 @@ def test_a_large_context_goes_to_the_registry(cluster: Cluster) -> None:
         assert inner is not None
         with tarfile.open(fileobj=io.BytesIO(inner.read())) as found:
             assert {"Containerfile", "ignore", "context/blob"} <= set(found.getnames())
+
+
+@pytest.mark.parametrize("size", [1, inputs.LIMIT + 3000])
+def test_what_configs_is_built_from_goes_where_the_context_goes(cluster: Cluster, size: int) -> None:
+    stage = Stage("FROM x AS configs\n", (ContextFile(".machineconfig/files.tar", b"tar"),))
+    asked = replace(request(cluster.tree, {"blob": noisy(size)}), configs=stage)
+    cluster.builder().ensure(asked)
+    (container,) = cluster.api.one("jobs")["spec"]["template"]["spec"]["containers"]
+    env = {each["name"]: each["value"] for each in container["env"]}
+    assert env["BUILD_CONFIGS"].endswith("/configs")
+    held = cluster.api.one("configmaps").get("binaryData", {}).get("context.tar.gz")
+    if held is None:
+        layers = [content for content in cluster.registry.stored.values() if len(content) > inputs.LIMIT]
+        with tarfile.open(fileobj=io.BytesIO(layers[0])) as outer:
+            inner = outer.extractfile("context.tar.gz")
+            assert inner is not None
+            packed = inner.read()
+    else:
+        packed = base64.b64decode(held)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as found:
+        files = {member.name for member in found if member.isfile()}
+    assert {"configs/Containerfile", "configs/context/.machineconfig/files.tar", "context/blob"} <= files
 
 
 def test_a_registry_that_fails_leaves_no_job(cluster: Cluster) -> None:
@@ -254,3 +291,49 @@ def test_a_job_that_is_being_deleted_is_left_to_a_later_call(cluster: Cluster, a
     del cluster.api.objects["jobs", "builds", NAME]
     cluster.builder().ensure(asked)
     assert only(cluster).phase is Phase.PENDING
+
+
+def test_a_pass_asks_only_for_what_it_cannot_know(cluster: Cluster) -> None:
+    """Four images of one pool: each is a ConfigMap and a Job, and what they share is asked for once."""
+    cluster.work()
+    builder = cluster.builder()
+    assert builder.builds() == ()
+    cluster.api.asked.clear()
+    for arch in Arch:
+        builder.ensure(request(cluster.tree, arch=arch, work=WORK))
+    verbs = Counter((verb, plural) for verb, plural, _ in cluster.api.asked)
+    assert verbs == {
+        ("get", "multiarchbuilds"): 1,
+        ("get", "controllerconfigs"): 1,
+        ("create", "configmaps"): 4,
+        ("create", "jobs"): 4,
+    }
+
+
+def test_another_pass_asks_again(cluster: Cluster, asked: BuildRequest) -> None:
+    """Whoever changes the proxy, or makes the MultiArchBuild anew, is heard by the next pass."""
+    builder = cluster.builder()
+    builder.ensure(asked)
+    builder.builds()
+    work = cluster.work()
+    spec = {"proxy": {"httpProxy": "http://proxy.example.com:3128"}}
+    cluster.api.create(CONTROLLER_CONFIG, {"metadata": {"name": "cluster"}, "spec": spec})
+    builder.ensure(request(cluster.tree, digest=OTHER, work=WORK))
+    job = cluster.api.one("jobs", build_name("worker", Arch.ARM64, OTHER, 1))
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert {"name": "HTTP_PROXY", "value": "http://proxy.example.com:3128"} in container["env"]
+    assert job["metadata"]["ownerReferences"][0]["uid"] == work["metadata"]["uid"]
+
+
+def test_a_build_that_came_after_the_last_look_is_adopted(cluster: Cluster, asked: BuildRequest) -> None:
+    """And what was sent for it in vain is cleared away with it."""
+    builder = cluster.builder()
+    builder.builds()
+    cluster.builder().ensure(asked)
+    cluster.succeed(NAME)
+    cluster.builder().builds()
+    assert cluster.api.names("configmaps") == ()
+    builder.ensure(asked)
+    (build,) = builder.builds()
+    assert (build.name, build.phase) == (NAME, Phase.SUCCEEDED)
+    assert cluster.api.names("configmaps") == ()

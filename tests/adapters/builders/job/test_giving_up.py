@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from threading import Thread
+from time import sleep
 
 import pytest
 
@@ -11,7 +12,7 @@ from reconciler.core.model import Arch, Dialect, Needs
 from reconciler.errors import ClusterUnavailable
 from reconciler.ports import BuildRequest, Phase
 from reconciler.settings import JobSettings
-from tests.adapters.builders.job.support import DIGEST, NAME, Cluster, only
+from tests.adapters.builders.job.support import DIGEST, NAME, Cluster, only, request
 
 DISCARDED = "reconciler.machineos.dev/discarded"
 
@@ -51,6 +52,32 @@ def test_a_success_that_nobody_looked_at_leaves_no_inputs(cluster: Cluster, aske
     cluster.succeed(NAME)
     cluster.builder().discard([NAME])
     assert cluster.api.names("configmaps") == ()
+
+
+def test_inputs_that_are_gone_are_not_deleted_again(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.succeed(NAME)
+    builder.builds()
+    cluster.api.asked.clear()
+    builder.discard([NAME])
+    assert [verb for verb, *_ in cluster.api.asked if verb != "list"] == ["patch"]
+
+
+def test_many_are_cleared_some_at_a_time(cluster: Cluster) -> None:
+    builder = cluster.builder()
+    names = []
+    for number in range(50):
+        one = request(cluster.tree, pool=f"pool-{number}")
+        builder.ensure(one)
+        names.append(one.name)
+        cluster.succeed(one.name)
+    builder.builds()
+    left = len(cluster.api.names("configmaps"))
+    assert 0 < left < 50
+    builder.builds()
+    assert cluster.api.names("configmaps") == ()
+    assert len(cluster.api.names("jobs")) == len(names)
 
 
 def test_only_the_job_that_was_seen_is_deleted(cluster: Cluster, asked: BuildRequest) -> None:
@@ -102,9 +129,19 @@ def test_nobody_looks_at_the_cluster_more_often_than_asked(cluster: Cluster, ask
     cluster.api.asked.clear()
     for _ in range(20):
         assert not builder.wait(0)
-    # Which Jobs have ended; and, as one has not, how it stands: Jobs, MultiArchBuilds and pods.
-    assert [verb for verb, *_ in cluster.api.asked] == ["list"] * 4
+    # Which Jobs have ended; and, as one has not, how it stands.
+    assert [plural for _, plural, _ in cluster.api.asked] == ["jobs", "multiarchbuilds", "pods"]
     assert [build.name for build in builder.glance()] == [NAME]
+
+
+def test_a_look_that_takes_long_is_not_soon_repeated(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.api.before = lambda *_: sleep(0.4)
+    assert not builder.wait(0)
+    cluster.api.asked.clear()
+    assert not builder.wait(10 * cluster.options.poll)
+    assert cluster.api.asked == []
 
 
 def test_a_wake_up_makes_it_look_at_once(cluster: Cluster, asked: BuildRequest) -> None:

@@ -167,6 +167,44 @@ def test_a_failure_is_told_with_its_log(cluster: Cluster, reporter: MultiArchBui
     assert events(cluster)[-1][1] == "BuildStarted"
 
 
+BLOCKED = replace(
+    ARM64,
+    build=JOB_NAME,
+    cause="missing",
+    message="the Secret push is missing in namespace builds (create it)",
+    finished=NOW + 60,
+)
+
+
+@pytest.mark.parametrize("blocked", [BLOCKED, replace(ARM64, message="no node of arm64 can take a build")])
+def test_what_must_be_supplied_is_told_until_it_is(
+    cluster: Cluster, reporter: MultiArchBuilds, blocked: ArchReport
+) -> None:
+    reporter.report(report(blocked))
+    work = cluster.api.one("multiarchbuilds")
+    assert work["status"]["state"] == "Blocked"
+    assert true(work) == ["Prepared", "Stalled"]
+    told = f"Build Prepared and Pending: arm64: {blocked.message}"
+    ready = next(each for each in work["status"]["conditions"] if each["type"] == "Ready")
+    assert (ready["reason"], ready["message"]) == ("Blocked", told)
+    event = ("Warning", "BuildBlocked", f"arm64: {blocked.message}")
+    assert events(cluster) == [event]
+    # It was looked for again, in vain.
+    reporter.report(report(replace(ARM64, build=JOB_NAME[:-1] + "2")))
+    assert (work["status"]["state"], true(work)) == ("Prepared", ["Prepared"])
+    reporter.report(report(replace(blocked, build=JOB_NAME[:-1] + "2")))
+    assert events(cluster) == [event]
+    reporter.report(report(DONE, image=IMAGE))
+    assert true(work) == ["Succeeded", "Ready"]
+
+
+def test_what_waits_for_another_attempt_is_not_blocked(cluster: Cluster, reporter: MultiArchBuilds) -> None:
+    waiting = replace(BLOCKED, cause="infrastructure", message="cannot push")
+    reporter.report(report(waiting))
+    assert cluster.api.one("multiarchbuilds")["status"]["state"] == "Prepared"
+    assert events(cluster) == []
+
+
 def test_a_long_log_fits_an_event_and_keeps_its_end(cluster: Cluster, reporter: MultiArchBuilds) -> None:
     long = replace(FAILED, message="RUN make failed\n" + "x" * 20_000 + "the end")
     reporter.report(report(long))

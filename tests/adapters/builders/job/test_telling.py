@@ -11,7 +11,7 @@ from reconciler.core.model import Arch
 from reconciler.ports import BuildRequest, Cause, Phase
 from reconciler.ports.cluster import Kind
 from reconciler.settings import JobSettings
-from tests.adapters.builders.job.support import DIGEST, JOB, NAME, OTHER, Cluster, foreign, only
+from tests.adapters.builders.job.support import DIGEST, JOB, NAME, NAMESPACE, OTHER, Cluster, foreign, only
 
 WAITING: list[tuple[dict[str, Any], str]] = [
     (
@@ -171,6 +171,24 @@ def test_other_failures_are_the_infrastructures(
     assert build.cause is Cause.INFRASTRUCTURE
     assert build.message.startswith(said)
     assert log.splitlines()[0] in build.message
+
+
+@pytest.mark.parametrize("reason", ["PodFailurePolicy", "BackoffLimitExceeded"])
+def test_a_missing_secret_is_something_that_is_missing(
+    cluster: Cluster, asked: BuildRequest, reason: str
+) -> None:
+    cluster.work()
+    cluster.builder().ensure(asked)
+    cluster.ended(NAME, 24, "")
+    cluster.api.logs["pod-1"] = "==> the Secret push is missing in namespace builds\n"
+    cluster.condition(NAME, "Failed", reason=reason)
+    build = only(cluster)
+    assert build.cause is Cause.MISSING
+    assert build.message == (
+        "the Secret push is missing in namespace builds (create it; it is looked for again every few minutes)"
+    )
+    cluster.api.delete(JOB, NAME, NAMESPACE)
+    assert only(cluster).cause is Cause.MISSING, "its MultiArchBuild remembers"
 
 
 def test_without_its_pod_the_condition_tells(cluster: Cluster, asked: BuildRequest) -> None:

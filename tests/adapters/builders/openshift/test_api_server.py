@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from reconciler.adapters.builders.job import JobBuilder, JobOptions, MultiArchBuilds
-from reconciler.adapters.builders.openshift import BUILDS, manifests, tolerations
+from reconciler.adapters.builders.openshift import BUILDS, manifests, overrides
+from reconciler.adapters.builders.openshift.limits import Overrides
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.cluster.api import KubernetesApi
 from reconciler.core.model import Arch
@@ -186,7 +187,7 @@ def test_the_spec_never_changes_and_cancelling_is_no_change_of_it(
 
 def test_the_clusters_word_on_builds_may_be_read(least: KubernetesApi) -> None:
     """On a cluster that has none."""
-    assert tolerations(least) == ()
+    assert overrides(least) == Overrides()
 
 
 def test_a_build_survives_a_trip_through_kubectl(openshift: ControlPlane, namespace: str) -> None:

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from reconciler.adapters.builders.job import MultiArchBuilds
-from reconciler.adapters.builders.openshift import BUILDS, tolerations
+from reconciler.adapters.builders.openshift import BUILDS, overrides
+from reconciler.adapters.builders.openshift.limits import Overrides
 from reconciler.core.model import Arch, Needs
 from reconciler.ports import BuildRequest, Cause, Phase
 from reconciler.ports.cluster import ArchReport, BuildState, Kind, PoolReport
@@ -179,19 +180,19 @@ def test_a_refusal_says_where_taints_are_tolerated(cluster: OpenShift) -> None:
     assert cluster.builder().refusal(Arch.AMD64, Needs()) is None
 
 
-def test_the_clusters_word_on_tolerations(cluster: OpenShift) -> None:
-    assert tolerations(cluster.api) == ()
+def test_the_clusters_word_on_where_builds_run(cluster: OpenShift) -> None:
+    assert overrides(cluster.api) == Overrides()
     kind = Kind("config.openshift.io", "v1", "builds", "Build", namespaced=False)
     told = [
         {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"},
         {"operator": "Exists"},
     ]
-    spec = {"buildOverrides": {"tolerations": told}}
+    spec = {"buildOverrides": {"tolerations": told, "nodeSelector": {"builds": "yes"}}}
     cluster.api.objects.clear()
     cluster.api.create(kind, {"metadata": {"name": "cluster"}, "spec": spec})
-    assert tolerations(cluster.api) == (
-        Toleration("kubernetes.io/arch", "Equal", "arm64", "NoSchedule"),
-        Toleration("", "Exists", "", ""),
+    assert overrides(cluster.api) == Overrides(
+        (Toleration("kubernetes.io/arch", "Equal", "arm64", "NoSchedule"), Toleration("", "Exists", "", "")),
+        (("builds", "yes"),),
     )
 
 

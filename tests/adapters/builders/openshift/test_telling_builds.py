@@ -103,9 +103,9 @@ def test_a_missing_secret_is_named_and_found_by_the_next_attempt(
     builder = cluster.builder()
     builder.ensure(asked)
     (build,) = builder.builds()
-    assert (build.phase, build.cause) == (Phase.FAILED, Cause.INFRASTRUCTURE)
+    assert (build.phase, build.cause) == (Phase.FAILED, Cause.MISSING)
     assert build.message == (
-        "the Secret somewhere is not in the namespace of the build (create it in builds)"
+        "the Secret somewhere is missing in namespace builds (create it; it is looked for again every few minutes)"
     )
     assert cluster.api.names("builds") == cluster.api.names("configmaps") == ()
     cluster.hold(SECRET, "somewhere")
