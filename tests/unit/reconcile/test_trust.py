@@ -435,20 +435,25 @@ def acceptable(case: Case, head: str, trusted: set[str]) -> bool:
     """The rule, told in another way: look at every commit that matters."""
     graph, signed = case.graph, case.signatures.signed
 
-    def ours(commit: str) -> bool:
+    def only_status(commit: str) -> bool:
         paths = graph.changed[commit]
-        return (
-            len(graph.made_on[commit]) == 1
-            and bool(paths)
-            and all(path.startswith("status/") for path in paths)
-        )
+        return bool(paths) and all(path.startswith("status/") for path in paths)
+
+    def made_for(commit: str) -> str:
+        while len(graph.made_on[commit]) == 1 and only_status(commit):
+            (commit,) = graph.made_on[commit]
+        return commit
+
+    def ours(commit: str) -> bool:
+        first, *merged = graph.made_on[commit] or ("",)
+        return bool(first) and only_status(commit) and {made_for(one) for one in merged} <= graph.below(first)
 
     def good(commit: str) -> bool:
         return signed.get(commit) in trusted or bool(since and commit in graph.below(since))
 
     since = case.trust.since
     while ours(head):
-        (head,) = graph.made_on[head]
+        head = graph.made_on[head][0]
     if case.trust.checked is Checked.HEAD:
         return good(head)
     spared = graph.below(since) if since else set()
