@@ -165,7 +165,6 @@ def reconcile(site: Site, pools: int, kubelets: Kubelets) -> dict[str, Any]:
     with DaemonProcess(site.stage) as daemon:
         wait_for("an idle daemon", lambda: settled(daemon))
         before, idle = counted(daemon), held_mib(daemon.pid, "VmHWM")
-        passes = settled_passes(daemon)
         began = time.monotonic()
         site.define(pools)
         _wait(lambda: site.count(site.jobs) >= wanted, kubelets, daemon)
@@ -174,6 +173,7 @@ def reconcile(site: Site, pools: int, kubelets: Kubelets) -> dict[str, Any]:
         annotated = time.monotonic() - began
         asked = {system: count - before[system] for system, count in counted(daemon).items()}
         peak = held_mib(daemon.pid, "VmHWM")
+        passes = settled_passes(daemon)
         # What is left to be cleared away is work too, though nobody waits for it.
         _wait(lambda: settled(daemon, passes) and is_quiet(daemon), kubelets, daemon)
         after = counted(daemon)["kubernetes"] - before["kubernetes"]
