@@ -13,8 +13,10 @@ import pytest
 
 from reconciler.adapters.clock import SystemClock
 from reconciler.adapters.registry import HttpRegistry
+from reconciler.core.model import Arch
 from tests.e2e.conftest import write_pool
 from tests.e2e.test_once import builds
+from tests.servers.foreign import busybox
 from tests.servers.stage import Stage
 
 pytestmark = pytest.mark.tools
@@ -152,3 +154,72 @@ def test_only_what_a_machine_config_changes_is_built(stage: Stage, tmp_path: Pat
     said = stage.reconciler("validate", str(stage.work))
     assert said.status == 0, said
     assert "machineconfigs/arm.yaml:11" in said.out + said.err
+
+
+TOOL = '#!/bin/sh\nmkdir -p /usr/share/told\necho "${0##*/} $*" >> /usr/share/told/tools\n'
+"""A stand-in for each of the programs that a node's image is changed with."""
+DOCUMENTED = {
+    "packages": "FROM configs AS final\nRUN dnf install -y cowsay && dnf clean all && ostree container commit\n",
+    "repository": (
+        "# A repository, a package of it, and no trace of either's caches\n"
+        "FROM configs AS final\n"
+        "RUN rpm-ostree install https://example.com/release-latest-9.noarch.rpm && \\\n"
+        "    rpm-ostree install htop && \\\n"
+        "    rpm-ostree cleanup -m && \\\n"
+        "    ostree container commit\n"
+    ),
+    "driver": (
+        "FROM registry.example.com/os/base:tools AS builder\n"
+        "RUN mkdir /out && echo module > /out/driver.ko\n"
+        "FROM configs AS final\n"
+        "COPY --from=builder /out/driver.ko /usr/lib/modules/driver.ko\n"
+        "RUN ostree container commit\n"
+    ),
+}
+"""The forms that upstream's documentation shows: packages, a repository, and a stage of one's own before."""
+
+
+def test_the_forms_that_upstream_documents_build_as_they_are(stage: Stage, tmp_path: Path) -> None:
+    rootfs = tmp_path / "base/rootfs"
+    for name in ("bin/sh", "usr/bin/dnf", "usr/bin/rpm-ostree", "usr/bin/ostree"):
+        program = rootfs / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_bytes(busybox(Arch.AMD64) if name == "bin/sh" else TOOL.encode())
+        program.chmod(0o755)
+    for applet in ("mkdir", "echo"):
+        (rootfs / "bin" / applet).symlink_to("sh")
+    (tmp_path / "base/Containerfile").write_text("FROM scratch\nCOPY rootfs/ /\n")
+    stage.build_base("tools", tmp_path / "base")
+    root = tmp_path / "definitions"
+    for pool, text in DOCUMENTED.items():
+        (root / pool).mkdir(parents=True)
+        indented = "".join(f"      {line}\n" for line in text.splitlines())
+        (root / pool / "mosc.yaml").write_text(
+            f"""\
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineOSConfig
+metadata: {{name: {pool}}}
+spec:
+  machineConfigPool: {{name: {pool}}}
+  containerFile:
+  - containerfileArch: NoArch
+    content: |
+{indented}  imageBuilder: {{imageBuilderType: Job}}
+  baseImagePullSecret: {{name: global-pull-secret-copy}}
+  renderedImagePushSecret: {{name: builder-dockercfg}}
+  renderedImagePushSpec: registry.example.com/os/{pool}:latest
+"""
+        )
+    (root / "reconciler.yaml").write_text(
+        "apiVersion: reconciler.machineos.dev/v1alpha1\nkind: RepositoryConfig\n"
+        "architectures: [amd64]\nbaseImage: registry.example.com/os/base:tools\n"
+    )
+    (root / "motd.yaml").write_text(machine_config("50-motd", "{source: 'data:,hello'}"))
+    stage.create_repository(root)
+    said = stage.once()
+    assert said.status == 0, said
+    for pool in DOCUMENTED:
+        found = files(stage, pool, "amd64")
+        assert "/etc/motd.d/worker" in found, "a custom pool takes those of worker"
+        assert "/usr/share/told/tools" in found
+    assert "/usr/lib/modules/driver.ko" in files(stage, "driver", "amd64")
