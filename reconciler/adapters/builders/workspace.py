@@ -30,6 +30,9 @@ _LIMIT: Final = 300.0
 """Seconds for deleting one workspace: a root file system may have a million files."""
 _GUARD: Final = 10.0
 """Seconds that a killed builder's guard may take to end what it guards."""
+_TRIES: Final = 5
+_PAUSE: Final = 0.5
+"""Seconds between tries of deleting."""
 _LOCK: Final = "lock"
 _ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
@@ -119,15 +122,21 @@ class Workspaces:
         if left:  # deleting through a bind mount would delete the machine's own files
             _LOG.error("not deleting %s: still mounted: %s", path, ", ".join(left))
             return False
-        # rm, as a hostile tree may be deeper than Python can recurse.
-        argv = ["rm", "-rf", "--", *(str(found) for found in path.iterdir() if found.name != _LOCK)]
-        done = process.run(argv, env=self._env, timeout=_LIMIT)
-        if done.status != 0 and os.geteuid() != 0:
-            # Without root, files of a build's other users are only reachable inside the user namespace.
-            done = process.run(["buildah", "unshare", *argv], env=self._env, timeout=_LIMIT)
-        if done.status != 0:
-            _LOG.error("cannot delete %s: %s", path, done.complaint)
-        return done.status == 0
+        for _ in range(_TRIES):
+            # rm, as a hostile tree may be deeper than Python can recurse.
+            argv = ["rm", "-rf", "--", *(str(found) for found in path.iterdir() if found.name != _LOCK)]
+            done = process.run(argv, env=self._env, timeout=_LIMIT)
+            if done.status != 0 and os.geteuid() != 0:
+                # Without root, files of a build's other users are only reachable inside the user namespace.
+                done = process.run(["buildah", "unshare", *argv], env=self._env, timeout=_LIMIT)
+            if done.status == 0:
+                return True
+            time.sleep(
+                _PAUSE
+            )  # a process that was killed may have written a last file while it was on its way out
+            self._evict(path)
+        _LOG.error("cannot delete %s: %s", path, done.complaint)
+        return False
 
     def _evict(self, path: Path) -> None:
         """Kill what still runs with its root in a workspace: RUN's children, if even the guard was killed.

@@ -80,7 +80,7 @@ def test_it_knows_what_is_there_and_what_comes_changes_and_goes(
     (asked,) = server.requests("GET", PLACE, watch="true")
     assert asked.query["allowWatchBookmarks"] == "true"
     assert 400 < int(asked.query["timeoutSeconds"]) <= 500
-    assert len(server.requests("GET", PLACE, limit="500")) == 1
+    assert len(server.requests("GET", PLACE, limit="100")) == 1
 
 
 def test_what_is_not_kept_is_no_change(server: ApiServer, begin: Begin, changes: list[float]) -> None:
@@ -113,7 +113,7 @@ def test_a_watch_that_ends_in_time_is_taken_up_where_it_ended(
     server.end_watches()
     eventually(lambda: len(server.requests("GET", PLACE, watch="true")) == 2, "a second watch")
     assert server.requests("GET", PLACE, watch="true")[1].query["resourceVersion"] == str(version)
-    assert len(server.requests("GET", PLACE, limit="500")) == 1
+    assert len(server.requests("GET", PLACE, limit="100")) == 1
     add_node(server, "c", "s390x")
     eventually(lambda: archs(watch) == {"a": "amd64", "b": "arm64", "c": "s390x"}, "an event of the second")
 
@@ -148,7 +148,7 @@ def test_a_watch_that_is_refused_for_its_age_is_listed_again(server: ApiServer, 
     server.forgotten = 10_000
     add_node(server, "a", "amd64")
     watch = begin(server.url)
-    eventually(lambda: len(server.requests("GET", PLACE, limit="500")) >= 3, "lists")
+    eventually(lambda: len(server.requests("GET", PLACE, limit="100")) >= 3, "lists")
     server.forgotten = 0
     add_node(server, "b", "arm64")
     eventually(lambda: archs(watch) == {"a": "amd64", "b": "arm64"}, "both")
@@ -202,7 +202,7 @@ def test_a_connection_that_died_without_a_word_is_noticed(
     eventually(lambda: is_following(server), "a watch")
     link.fault = Cut(toward=Toward.CLIENT, how=End.SILENCE)
     add_node(server, "a", "amd64")
-    eventually(lambda: len(server.requests("GET", PLACE, limit="500")) > 1, "a list")
+    eventually(lambda: len(server.requests("GET", PLACE, limit="100")) > 1, "a list")
     assert archs(watch) == {}
     link.fault = None
     eventually(lambda: archs(watch) == {"a": "amd64"}, "another connection")
@@ -223,7 +223,7 @@ def test_signs_of_life_confirm_a_snapshot(server: ApiServer, begin: Begin) -> No
     eventually(lambda: archs(watch) is None, "no snapshot")
     server.emit(PLACE, "BOOKMARK", {"metadata": {"resourceVersion": "9000"}})
     eventually(lambda: archs(watch) == {}, "a snapshot again")
-    assert len(server.requests("GET", PLACE, limit="500")) == 1
+    assert len(server.requests("GET", PLACE, limit="100")) == 1
 
 
 def test_a_snapshot_that_nobody_confirms_is_not_given(
@@ -247,7 +247,7 @@ def test_an_event_that_breaks_off_is_listed(
     eventually(lambda: is_following(server), "a watch")
     add_node(server, "a", "amd64")
     eventually(lambda: archs(watch) == {"a": "amd64"}, "a new list")
-    assert len(server.requests("GET", PLACE, limit="500")) == 2
+    assert len(server.requests("GET", PLACE, limit="100")) == 2
 
 
 @pytest.mark.parametrize(
@@ -265,7 +265,7 @@ def test_an_event_that_nobody_understands_is_listed(
     begin(server.url)
     eventually(lambda: is_following(server), "a watch")
     server.emit(PLACE, *event)
-    eventually(lambda: len(server.requests("GET", PLACE, limit="500")) == 2, "a second list")
+    eventually(lambda: len(server.requests("GET", PLACE, limit="100")) == 2, "a second list")
     eventually(lambda: is_following(server), "a watch again")
 
 
