@@ -135,7 +135,7 @@ class Reconciler:
             self._world.seen.settle()
         records = {**planning.records.pools, **{record.pool: record for record in written.records}}
         self._show(planning, work, known, records)
-        rollouts = self._rollouts(planning, planning.problems) if thorough else None
+        rollouts = self._rollouts(planning, planning.problems) if thorough and self._world.rolls_out else None
         heads = dict(planning.heads)
         if written.commit:
             heads[self._world.place.write_branch] = written.commit

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from reconciler.adapters.cluster.connect import Connection
-from reconciler.adapters.cluster.kinds import PODS
+from reconciler.adapters.cluster.kinds import NODES, PODS
 from reconciler.adapters.cluster.pace import Pace, Retry
 from reconciler.adapters.cluster.parts import mapping, sequence, version_of
 from reconciler.adapters.cluster.problems import Expired, Problem, Refused, Transient, UnknownKind
@@ -28,7 +28,9 @@ from reconciler.redaction import Redactor
 
 FIELD_MANAGER: Final = "machine-os-reconciler"
 PAGE: Final = 500
-"""Objects in one answer to a list."""
+PAGES: Final = {NODES: 100}
+"""Objects in one answer to a list, and of kinds that had better have fewer: a node tells of every image that it has,
+of which nothing is kept."""
 _LOG_LIMIT: Final = 1 << 20
 _RESTARTS: Final = 3
 
@@ -92,10 +94,10 @@ class KubernetesApi:
             f"list {kind.plural}: the API server forgot the list while it was being read"
         )
 
-    def pages(self, kind: Kind, namespace: str = "", labels: str = "", *, size: int = 0) -> Iterator[Page]:
-        """All objects in pages of this size, 0 for the usual one. Raises Expired when it has to begin anew and
-        UnknownKind, which are no errors yet, and ClusterError, ClusterUnavailable."""
-        query = [("limit", str(size or PAGE))] + ([("labelSelector", labels)] if labels else [])
+    def pages(self, kind: Kind, namespace: str = "", labels: str = "") -> Iterator[Page]:
+        """All objects in pages. Raises Expired when it has to begin anew and UnknownKind, which are no errors yet, and
+        ClusterError, ClusterUnavailable."""
+        query = [("limit", str(PAGES.get(kind, PAGE)))] + ([("labelSelector", labels)] if labels else [])
         proceed = ""
         while True:
             asked = (*query, *([("continue", proceed)] if proceed else []))

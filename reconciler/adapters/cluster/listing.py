@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from reconciler.adapters.cluster.api import KubernetesApi
-from reconciler.adapters.cluster.kinds import NODES
 from reconciler.adapters.cluster.parts import name_of, version_of
 from reconciler.adapters.cluster.problems import Expired, UnknownKind
 from reconciler.errors import ClusterUnavailable
 from reconciler.ports.cluster import Json, Kind
 
 _RESTARTS: Final = 3
-_SIZES: Final = {NODES: 100}
-"""Objects in a page where fewer are better: a node tells of every image that it has, of which nothing is kept."""
 
 Item = TypeVar("Item")
 
@@ -42,7 +39,7 @@ def snapshot(api: KubernetesApi, kind: Kind, keep: Callable[[Json], Item]) -> Sn
         versions: dict[str, str] = {}
         version = ""
         try:
-            for page in api.pages(kind, size=_SIZES.get(kind, 0)):
+            for page in api.pages(kind):
                 for found in page.items:
                     name = name_of(found)
                     items[name] = keep(found)
