@@ -136,23 +136,27 @@ class Reconciler:
         records = {**planning.records.pools, **{record.pool: record for record in written.records}}
         self._show(planning, work, known, records)
         rollouts = self._rollouts(planning, planning.problems) if thorough and self._world.rolls_out else None
-        heads = dict(planning.heads)
-        if written.commit:
-            heads[self._world.place.write_branch] = written.commit
-        if written.proposed.commit:
-            heads[self._world.place.proposal] = written.proposed.commit
         return Result(
             planning.plan,
             work,
             written,
             planning.warnings(),
             (*planning.problems, *writing.problems),
-            heads,
+            self._heads(planning, written),
             state.images(planning.plan, records, work, ask=written.proposed.ask),
             unwanted,
             planning.catalogue.config.refresh,
             None if rollouts is None else tuple(nodes(rollouts, records)),
         )
+
+    def _heads(self, planning: Planning, written: Written) -> Mapping[str, str]:
+        """The commits that a pass rests on, with its own."""
+        heads, place = dict(planning.heads), self._world.place
+        if written.commit:
+            heads[place.write_branch] = written.commit
+        if written.proposed.commit:
+            heads[place.proposal] = written.proposed.commit
+        return heads
 
     def look(self) -> Survey:
         """What is recorded and what a pass would do, without doing anything."""
