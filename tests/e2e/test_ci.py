@@ -39,7 +39,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, root)
-    environment = clean(Stage(root, Nowhere()).env)  # type: ignore[arg-type]  # only its environment is used
+    environment = clean(Stage.alone(root).env)
     environment["PATH"] = f"{Path(sys.executable).parent}:{environment['PATH']}"  # the same version of Python
     environment["PIP_NO_DEPS"] = "1"
     CompositeAction(root, "deploy/ci/github", root / "runner", environment).install()
@@ -48,12 +48,6 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         f"{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n"
     )
     return root
-
-
-class Nowhere:
-    """Stands where a stage has its registry."""
-
-    host = "127.0.0.1:19"
 
 
 def clean(environment: dict[str, str]) -> dict[str, str]:
@@ -134,7 +128,7 @@ class PullRequest:
 @pytest.fixture
 def pull(tmp_path: Path, definitions: Path, installed: Path) -> PullRequest:
     """A pull request, its merge result checked out."""
-    stage = Stage(tmp_path, Nowhere())  # type: ignore[arg-type]  # only its host is asked for
+    stage = Stage.alone(tmp_path)
     stage.create_repository(definitions)
     return PullRequest(stage, installed)
 

@@ -19,10 +19,7 @@ SCHEMA = json.loads((Path(__file__).parents[2] / "schemas/plan.json").read_text(
 def author(tmp_path: Path, definitions: Path) -> Stage:
     """A repository without any registry."""
 
-    class Nowhere:
-        host = "127.0.0.1:19"
-
-    stage = Stage(tmp_path, Nowhere())  # type: ignore[arg-type]  # only its host is asked for
+    stage = Stage.alone(tmp_path)
     stage.create_repository(definitions)
     return stage
 

@@ -29,16 +29,10 @@ _NAMES = (
 )
 
 
-class Nowhere:
-    """Stands where a stage has its registry."""
-
-    host = "127.0.0.1:19"
-
-
 @pytest.fixture
 def author(tmp_path: Path, definitions: Path) -> Stage:
     """A repository without any registry."""
-    stage = Stage(tmp_path, Nowhere())  # type: ignore[arg-type]  # only its host is asked for
+    stage = Stage.alone(tmp_path)
     stage.create_repository(definitions)
     return stage
 

@@ -17,10 +17,7 @@ EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 def author(tmp_path: Path, definitions: Path) -> Stage:
     """A repository without any registry."""
 
-    class Nowhere:
-        host = "127.0.0.1:19"
-
-    stage = Stage(tmp_path, Nowhere())  # type: ignore[arg-type]  # only its host is asked for
+    stage = Stage.alone(tmp_path)
     write_pool(definitions, "infra")
     stage.create_repository(definitions)
     return stage

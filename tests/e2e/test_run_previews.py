@@ -34,10 +34,6 @@ BENIGN = {
 SECRET = b"canary-secret-of-the-webhook"
 
 
-class Nowhere:
-    host = "127.0.0.1:19"
-
-
 class Scene:
     """A daemon with previews, whose forge and Git server a test may change."""
 
@@ -54,7 +50,7 @@ class Scene:
             "apiVersion: reconciler.machineos.dev/v1alpha1\n"
             "kind: ReconcilerConfig\n"
             f"source: {{url: {self.server.url}/{self.stage.bare.name}, branch: main, interval: 1h}}\n"
-            f'registry: {{insecure: ["{Nowhere.host}"]}}\n'
+            f'registry: {{insecure: ["{self.stage.host}"]}}\n'
             f"forge: {{{named}}}\n"
             f"preview: {{{preview}}}\n"
             f'web: {{listen: "127.0.0.1:0", webhooks: [{{type: github, secretFiles: [hook-secret]}}]}}\n'
@@ -120,7 +116,7 @@ class Scene:
 
 @pytest.fixture(params=["github"])
 def scene(request: pytest.FixtureRequest, tmp_path: Path, definitions: Path) -> Iterator[Scene]:
-    stage = Stage(tmp_path, Nowhere())  # type: ignore[arg-type]  # only its host is asked for
+    stage = Stage.alone(tmp_path)
     write_pool(definitions, "infra")
     stage.create_repository(definitions)
     stage.git("config", "http.receivepack", "true")

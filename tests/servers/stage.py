@@ -10,7 +10,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from reconciler import process
 from reconciler.adapters.clock import SystemClock
@@ -32,6 +32,12 @@ class Said:
     status: int
     out: str
     err: str
+
+
+class _Nowhere:
+    """Stands where a stage has its registry."""
+
+    host = "127.0.0.1:19"
 
 
 class Stage:
@@ -58,6 +64,11 @@ class Stage:
             "GIT_COMMITTER_NAME": "Ada Admin",
             "GIT_COMMITTER_EMAIL": "ada@example.com",
         }
+
+    @classmethod
+    def alone(cls, root: Path) -> Self:
+        """One without a registry, for what asks none; nobody answers at its `host`."""
+        return cls(root, _Nowhere())  # type: ignore[arg-type]  # only its host is asked for
 
     # -- setting it up
 
