@@ -74,6 +74,8 @@ def shown(text: str) -> str:
 def read(content: bytes, path: str, wanted: Container[tuple[str, str]]) -> tuple[Document, ...]:
     """The documents of a file whose (apiVersion, kind) is in `wanted`, '' standing for one that is not given.
 
+    The items of a list are documents too: of `kind: List`, as `kubectl get -o yaml` writes it, and of a
+    wanted kind with `List` behind it.
     Of other documents only the limits and the syntax are checked; one whose apiVersion or kind cannot be
     told without resolving an alias, a merge key or a tag counts as wanted, and so is a fault.
     Raises InvalidInput with all faults of the file; a syntax error or a limit ends the reading.
@@ -82,12 +84,14 @@ def read(content: bytes, path: str, wanted: Container[tuple[str, str]]) -> tuple
     faults: list[Fault] = []
     documents: list[Document] = []
     end = 0
-    for events in _documents(text, path, faults):
-        start, end = end, _end(events[-1])
-        if len(faults) <= MAX_FAULTS and _could_be(events, wanted):
-            if odd := _ODD_BREAK.search(text, start, end):
-                faults.append(_odd_break(text, path, odd))
-            documents.append(_Builder(path, faults).build(events))
+    for document in _documents(text, path, faults):
+        start, end = end, _end(document[-1])
+        found = list(_objects(document, path, wanted, faults))
+        if found and (odd := _ODD_BREAK.search(text, start, end)):
+            faults.append(_odd_break(text, path, odd))
+        for events in found:
+            if len(faults) <= MAX_FAULTS:
+                documents.append(_Builder(path, faults).build(events))
     if len(faults) > MAX_FAULTS:
         line = faults[MAX_FAULTS - 1].line
         faults[MAX_FAULTS:] = [
@@ -175,24 +179,95 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, path: str) -> Fault:
     return Fault(path, line, f"is not valid YAML: {what}", "check indentation, quotes and brackets here")
 
 
-def _could_be(events: list[yaml.Event], wanted: Container[tuple[str, str]]) -> bool:
-    """Whether the document's apiVersion and kind are wanted, or cannot be told."""
-    values: dict[str, list[str | None]] = {"apiVersion": [], "kind": []}
-    hidden = False  # a key that could turn out to be one of the two
-    for key, value in _top_level(events):
-        if isinstance(key, yaml.ScalarEvent) and key.tag is None and not _is_merge(key):
-            if key.value in values:
-                values[key.value].append(_told(value))
-        elif not isinstance(key, yaml.CollectionStartEvent):
-            hidden = True
-    if not hidden and not any(values.values()):
-        return False
-    for found in values.values():
-        if not found:
-            found.append(None if hidden else "")
-    return any(
-        api is None or kind is None or (api, kind) in wanted
-        for api, kind in product(values["apiVersion"], values["kind"])
+@dataclass(frozen=True, slots=True)
+class _Head:
+    """What the top level of a document says. `identities` are all pairs of apiVersion and kind that it may mean: '' for
+    one that is not given, None where it cannot be told; `hides` says whether some key could turn out to be any;
+    `items` are the first events of what stands under that key."""
+
+    identities: tuple[tuple[str | None, str | None], ...]
+    hides: bool
+    items: tuple[yaml.Event, ...]
+
+    @classmethod
+    def of(cls, events: list[yaml.Event]) -> _Head:
+        said: dict[str, list[yaml.Event]] = {"apiVersion": [], "kind": [], "items": []}
+        hides = False
+        for key, value in _top_level(events):
+            if isinstance(key, yaml.ScalarEvent) and key.tag is None and not _is_merge(key):
+                if key.value in said:
+                    said[key.value].append(value)
+            elif not isinstance(key, yaml.CollectionStartEvent):
+                hides = True
+        missing = None if hides else ""
+        versions, kinds = ([_told(one) for one in said[name]] or [missing] for name in ("apiVersion", "kind"))
+        return cls(tuple(product(versions, kinds)), hides, tuple(said["items"]))
+
+    def could_be(self, wanted: Container[tuple[str, str]]) -> bool:
+        """Whether the document is wanted, or cannot be told."""
+        return any(api is None or kind is None or (api, kind) in wanted for api, kind in self.identities)
+
+    @property
+    def is_list(self) -> bool:
+        return any(kind == "List" for _, kind in self.identities)
+
+    def is_list_of(self, wanted: Container[tuple[str, str]]) -> bool:
+        return any(
+            kind and kind.endswith("List") and (api or "", kind[:-4]) in wanted
+            for api, kind in self.identities
+        )
+
+
+def _objects(
+    document: list[yaml.Event], path: str, wanted: Container[tuple[str, str]], faults: list[Fault]
+) -> Iterator[list[yaml.Event]]:
+    """The events of a document, when it could be wanted, and of what could be in it when it is a list, or a list of
+    lists; items that cannot be told are added to `faults`."""
+    pending = [(document, False)]
+    while pending:
+        events, needs_kind = pending.pop()
+        head = _Head.of(events)
+        if head.could_be(wanted):
+            yield events
+        elif needs_kind and not any(kind for _, kind in head.identities):
+            hint = "give every item its apiVersion and kind"
+            faults.append(Fault(path, _line(events[1]), "is an item without a kind in a list of ours", hint))
+        typed = head.is_list_of(wanted)
+        if not typed and not head.is_list:
+            continue
+        if head.hides and not head.items:
+            faults.append(_hidden_items(path, events[1]))
+        for value in head.items:
+            if isinstance(value, yaml.AliasEvent):
+                faults.append(_hidden_items(path, value))
+            elif isinstance(value, yaml.SequenceStartEvent):
+                for item in reversed(_items(events, value)):
+                    if isinstance(item[0], yaml.AliasEvent):
+                        faults.append(_hidden_items(path, item[0]))
+                    else:
+                        pending.append(([events[0], *item, events[-1]], typed))
+
+
+def _items(events: list[yaml.Event], sequence: yaml.Event) -> list[list[yaml.Event]]:
+    """The events of each item of a sequence."""
+    found: list[list[yaml.Event]] = []
+    depth = 0
+    for event in events[events.index(sequence) + 1 :]:
+        if isinstance(event, yaml.CollectionEndEvent):
+            if not depth:
+                break
+            depth -= 1
+        elif not depth:
+            found.append([])
+        found[-1].append(event)
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+    return found
+
+
+def _hidden_items(path: str, event: yaml.Event) -> Fault:
+    return Fault(
+        path, _line(event), "is a list with items that an alias or a merge key hides", "write the items out"
     )
 
 

@@ -128,6 +128,25 @@ def test_a_faulty_definition_breaks_the_pool_it_names() -> None:
     assert [p.name for p in found.pools] == ["infra"]
 
 
+def test_a_list_as_kubectl_exports_it_is_read_item_by_item() -> None:
+    listed = (
+        "apiVersion: v1\nkind: List\nitems:\n"
+        "- apiVersion: machineconfiguration.openshift.io/v1\n"
+        "  kind: MachineConfig\n"
+        "  metadata: {name: 10-a, labels: {machineconfiguration.openshift.io/role: worker}}\n"
+        "- apiVersion: machineconfiguration.openshift.io/v1\n"
+        "  kind: MachineConfig\n"
+        "  metadata: {name: 20-b, labels: {machineconfiguration.openshift.io/role: worker}}\n"
+        "  spec: {what: 1}\n"
+        f"- {mosc('worker').strip().replace(chr(10), chr(10) + '  ')}\n"
+    )
+    found = catalogue({"all.yaml": listed, "Containerfile": FROM})
+    assert [pool.name for pool in found.pools] == ["worker"]
+    machines = found.supply.documents
+    assert [(one.name, one.at.line) for one in machines.configs] == [("10-a", 4)]
+    assert [(one.name, one.faults[0].line) for one in machines.broken] == [("20-b", 10)]
+
+
 def test_contexts_of_neighbours_with_similar_names_stay_apart() -> None:
     found = catalogue(
         {

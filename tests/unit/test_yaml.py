@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -119,6 +121,91 @@ def test_foreign_documents_are_not_our_business(content: str) -> None:
 )
 def test_what_could_be_ours_is_a_fault(content: str, message: str) -> None:
     assert message in [fault.message for fault in faults(content)]
+
+
+LIST = "apiVersion: v1\nkind: List\n"
+
+
+def test_the_items_of_a_list_are_documents_with_their_lines() -> None:
+    content = (
+        f"{LIST}metadata: {{resourceVersion: ''}}\nitems:\n"
+        "- apiVersion: v1\n  kind: Mine\n  a: |\n    x\n"
+        "- {apiVersion: v1, kind: Other}\n"
+        "- apiVersion: v1\n  kind: Mine\n  b:\n  - c: 1\n"
+        f"---\n{HEAD}"
+    )
+    first, second, third = read(content.encode(), "a.yaml", OURS)
+    assert first.data == {"apiVersion": "v1", "kind": "Mine", "a": "x\n"}
+    assert (first.line, first.line_of(("a",)), first.text_line(("a",))) == (5, 7, 8)
+    assert second.data == {"apiVersion": "v1", "kind": "Mine", "b": [{"c": 1}]}
+    assert (second.line, second.line_of(("b", 0, "c"))) == (10, 13)
+    assert third.line == 15
+
+
+@given(
+    nested=st.recursive(
+        st.fixed_dictionaries(
+            {"apiVersion": st.just("v1"), "kind": st.sampled_from(["Mine", "Other"]), "n": st.integers(0, 9)}
+        ),
+        lambda items: st.fixed_dictionaries(
+            {
+                "kind": st.sampled_from(["List", "MineList"]),
+                "apiVersion": st.just("v1"),
+                "items": st.lists(items, max_size=4),
+            }
+        ),
+        max_leaves=10,
+    )
+)
+def test_a_list_says_what_its_items_say_as_documents_of_their_own(nested: dict[str, Any]) -> None:
+    def flat(one: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        if "items" not in one:
+            yield one
+        for item in one.get("items", ()):
+            yield from flat(item)
+
+    alone = "".join(f"---\n{json.dumps(one)}\n" for one in flat(nested))
+    found, expected = (read(text.encode(), "a.yaml", OURS) for text in (json.dumps(nested), alone))
+    assert [one.data for one in found] == [one.data for one in expected]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"{LIST}items:\n- {{apiVersion: v1, kind: Other, a: *x, a: 2}}\n",
+        f"{LIST}items: []\n",
+        f"{LIST}items: none\n",
+        f"{LIST}items: [Mine, 5, [a], {{x: 1}}]\n",
+        f"{LIST}",
+        f"kind: Other\napiVersion: v1\nitems: [{{{HEAD.strip().replace(chr(10), ', ')}}}]\n",
+        "kind: OtherList\napiVersion: v1\nitems: *x\n",
+        f"{LIST}spec: {{items: [{{{HEAD.strip().replace(chr(10), ', ')}}}]}}\n",
+    ],
+)
+def test_foreign_items_are_not_our_business(content: str) -> None:
+    assert read(content.encode(), "a.yaml", OURS) == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "message", "line"),
+    [
+        (f"{LIST}items: *x\n", "is a list with items that an alias or a merge key hides", 3),
+        (f"{LIST}items:\n- *x\n", "is a list with items that an alias or a merge key hides", 4),
+        (f"{LIST}<<: *x\n", "is a list with items that an alias or a merge key hides", 1),
+        (f"{LIST}items:\n- apiVersion: v1\n  <<: *x\n", "the merge key << is not allowed", 5),
+        (f"{LIST}items:\n- apiVersion: v1\n  kind: Mine\n  a: 1\n  a: 2\n", "key 'a' is given twice", 7),
+        (
+            "apiVersion: v1\nkind: MineList\nitems:\n- a: 1\n",
+            "is an item without a kind in a list of ours",
+            4,
+        ),
+        ("x: &x List\napiVersion: v1\nkind: *x\nitems: []\n", "alias '*x' is not allowed", 3),
+    ],
+)
+def test_an_item_that_could_be_ours_is_a_fault(content: str, message: str, line: int) -> None:
+    assert [(fault.line, message) for fault in faults(content) if fault.message.startswith(message)] == [
+        (line, message)
+    ]
 
 
 class EveryVersion:
