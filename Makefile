@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Test files that run at once. Each worker starts a control plane of its own, of about 1 GB.
+WORKERS ?= 2
 
 .PHONY: help demo test check bench oracle clean
 .DEFAULT_GOAL := help
@@ -15,7 +17,7 @@ demo: tools-demo $(VENV)/.installed  ## Show the whole story on this machine: a 
 
 test: tools-test $(VENV)/.installed-dev check  ## Install what the suite needs, then run every check
 	@$(BIN)/python -m tests.controlplane build || [ "$$CI" != true ]
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile
 
 check: $(VENV)/.installed-dev  ## Format, lint and types
 	@$(BIN)/ruff format --check --quiet .

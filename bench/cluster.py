@@ -79,7 +79,7 @@ class Site:
         login = plane.kubeconfig_for(namespace, namespace)
         stage.config.write_text(
             "apiVersion: reconciler.machineos.dev/v1alpha1\nkind: ReconcilerConfig\n"
-            f"source: {{url: {stage.bare}, branch: main, interval: 2s, deadline: 3h}}\n"
+            f"source: {{url: {stage.bare}, branch: main, interval: 2s}}\n"
             f'registry: {{insecure: ["{registry.host}"]}}\n'
             "builder: {type: job}\n"
             f"cluster: {{mode: kubeconfig, kubeconfig: {login}}}\n"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 from reconciler.core.inputs import Inputs, canonical_json, digest_of
 from reconciler.core.model import Arch, Base
@@ -122,7 +123,7 @@ class PoolPlan:
     warnings: tuple[Fault, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """What a commit causes. `base` is None when compared with what is recorded."""
 
@@ -132,7 +133,7 @@ class Plan:
     removed: tuple[str, ...] = ()
     errors: tuple[Fault, ...] = ()
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """Binds a preview to what the daemon does later: all definition digests, and nothing of the world."""
         return digest_of(

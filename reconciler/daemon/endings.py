@@ -26,14 +26,17 @@ class Endings:
     def __len__(self) -> int:
         return len(self._told)
 
-    def tell(self, builds: Collection[Build], forgotten: Collection[str] = ()) -> None:
-        """These are all builds that there are. Those that are `forgotten` after this may come again under their old
-        names, and end again."""
+    def tell(self, builds: Collection[Build]) -> None:
+        """These are all builds that there are."""
         ended = [build for build in builds if build.ended]
         for build in ended:
             if build.name not in self._told:
                 self._tell(build)
-        self._told = frozenset(build.name for build in ended).difference(forgotten)
+        self._told = frozenset(build.name for build in ended)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Nobody knows of these builds any more. They may come again under their old names, and end again."""
+        self._told = self._told.difference(names)
 
     def _tell(self, build: Build) -> None:
         seconds = max(0.0, build.finished - build.started) if build.started else 0.0

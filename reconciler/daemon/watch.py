@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final, Protocol
@@ -44,7 +44,9 @@ _PROMPT_TRIES: Final = 5
 _LATE: Final = 1.5
 """Of `resync`, after which a pass is made unasked: the timers go by the time of day, and that may jump."""
 _AT_ONCE: Final = 100
-"""Builds that are given up in one step."""
+"""Builds that are ended in one step."""
+_ASIDE: Final = 20
+"""Builds that are forgotten in one step, when there is nothing else to do."""
 _PATIENCE: Final = 5
 """Intervals that are waited at most for what only a person can mend, unless something new is seen before."""
 _TIMED: Final = frozenset({Standing.WAITING, Standing.BLOCKED})
@@ -77,7 +79,7 @@ class Timing:
 
     interval: float = 60.0
     resync: float = 600.0
-    deadline: float = 600.0
+    deadline: float = 1800.0
     wave: float = 1.0
     longest_wave: float = 10.0
 
@@ -111,6 +113,9 @@ class Watch:
         self._insist = False
         self._quick_until = 0.0
         self._announced = ""
+        self._useless: tuple[
+            str, ...
+        ] = ()  # builds that have ended, to be forgotten when nothing else is due
         self._retry_at: float | None = None
         self._resync_at = leash.monotonic() + timing.resync * _LATE
         self._lock = Lock()  # guards what other threads look at: everything below
@@ -179,7 +184,7 @@ class Watch:
 
     def _step(self) -> None:
         """Wait for something to do, and do it."""
-        due = self._inbox.take(self._sleep()) | self._overdue()
+        due = self._inbox.take(0.0 if self._useless else self._sleep()) | self._overdue()
         self.leash.progress()
         if Trigger.BUILD in due:
             due |= self._gather()
@@ -187,6 +192,8 @@ class Watch:
             return
         if self._is_due(due):
             self._pass(due)
+        elif self._useless:
+            self._forget_some()
         elif (report := self.report).builds:
             self._show(report)
 
@@ -288,7 +295,7 @@ class Watch:
 
     def _conclude(self, result: Result, begun: float) -> Outcome:
         """What a pass that went through means for the next one."""
-        builds = self._discard(result.unwanted)
+        builds = self._give_up(result.unwanted)
         with self._lock:
             before = self._report
             # What it did not rest on, as a branch that cannot be fetched, is no reason for another one.
@@ -302,23 +309,37 @@ class Watch:
         self._show(report.with_builds(builds))
         return self._plan_next(result)
 
-    def _discard(self, unwanted: Sequence[str]) -> tuple[Build, ...]:
-        """Let the builder forget these builds; returns those that are left."""
-        builds = self._builder.builds()
-        self._endings.tell(builds, unwanted)
-        if not unwanted:
-            return builds
-        busy = [build.name for build in builds if not build.ended and build.name in unwanted]
+    def _give_up(self, unwanted: Collection[str]) -> tuple[Build, ...]:
+        """End the builds that nobody needs any more, and note which of those have ended; returns the others."""
+        builds, gone = self._builder.builds(), frozenset(unwanted)
+        self._endings.tell(builds)
+        self._useless = tuple(build.name for build in builds if build.ended and build.name in gone)
+        busy = [build.name for build in builds if not build.ended and build.name in gone]
         if busy:
             _LOG.info("superseded", extra={"repository": self.name, "builds": busy})
         # Each may take the builder a request: who waits for our end must not wait for all of them.
-        for start in range(0, len(unwanted), _AT_ONCE):
+        for start in range(0, len(busy), _AT_ONCE):
             if self.leash.ended:
                 break
             self.leash.progress()
-            self._builder.discard(unwanted[start : start + _AT_ONCE])
-        gone = frozenset(unwanted)
+            self._builder.discard(busy[start : start + _AT_ONCE])
         return tuple(build for build in builds if build.name not in gone)
+
+    def _forget_some(self) -> None:
+        """Have the builder forget some of the builds that are of no use: there may be thousands after a commit, and the
+        next commit shall not wait for that. What is left then is noted again by the next pass."""
+        some, self._useless = self._useless[:_ASIDE], self._useless[_ASIDE:]
+        try:
+            self._builder.discard(some)
+        except ReconcilerError as error:
+            self._useless = ()
+            _LOG.warning(
+                "cannot put away builds that have ended: %s",
+                error.message,
+                extra={"repository": self.name, "reason": error.reason, "hint": error.hint},
+            )
+        else:
+            self._endings.forget(some)
 
     def _show(self, report: Report) -> None:
         """Let the observer see how everything stands."""

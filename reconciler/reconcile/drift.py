@@ -34,7 +34,7 @@ def find(
     found: list[Drift] = []
     with Isolated("Git", problems):
         found += in_git(world, planning, problems)
-    for name, pool in planning.pools().items():
+    for name, pool in planning.pools.items():
         record = planning.records.pools.get(name)
         if record:
             with Isolated(name, problems):
@@ -51,7 +51,7 @@ def find(
 def in_git(world: World, planning: Planning, problems: list[ReconcilerError]) -> Iterator[Drift]:
     """What stands below the status path, and is not what we wrote there. Raises GitError."""
     records = planning.records
-    for name in planning.pools():
+    for name in planning.pools:
         path = planning.record_path(name)
         if name in records.broken:
             yield Drift(name, None, f"{path} cannot be read", Where.GIT)

@@ -97,8 +97,8 @@ class Planning:
 
     `head` is the commit planned for, `source` the last one up to it that was not ours, `tip` the one whose status files
     count; `pending` is what waits to be merged into that. `targets` and `chosen` hold each cell's target and, where one
-    is reused, its image. `problems` are what could not be asked; `heads` are the commits that it rests on, by revision;
-    `observation` is the cluster.
+    is reused, its image; `pools` are those that can be read, by name. `problems` are what could not be asked; `heads`
+    are the commits that it rests on, by revision; `observation` is the cluster.
     """
 
     def __init__(self, world: World, head: str) -> None:
@@ -126,16 +126,13 @@ class Planning:
         self._reasons = Reasons(world.history)
         self._origin = Origin(self.tip, self.status_path, head)
         self.wanted = self._find()
+        self.pools = {wanted.name: wanted.pool for wanted in self.wanted if wanted.pool}
         self.plan = self._plan()
 
     @property
     def status_path(self) -> str:
         """Where status files lie, below the source folder."""
         return self.catalogue.config.status_path
-
-    def pools(self) -> dict[str, Pool]:
-        """The pools that can be read, by name."""
-        return {wanted.name: wanted.pool for wanted in self.wanted if wanted.pool}
 
     def record_path(self, pool: str) -> str:
         """A pool's status file, as the whole repository names it."""
@@ -145,7 +142,7 @@ class Planning:
         """What may be delivered of a record: itself, if its index holds the images that it names and each says that it
         is this pool's; else the latest version of it of which that is true. None when there is none, or the pool is not
         sound. Raises RegistryUnavailable, RegistryError."""
-        pool = self.pools().get(record.pool)
+        pool = self.pools.get(record.pool)
         if pool is None:
             return None
         if self.images.believed(pool, record, self._origin):

@@ -31,9 +31,8 @@ def publish(
     content = index_bytes(children)
     index = Manifest(digest_of(content), OCI_INDEX, content)
     if not seen.indexes.get((repository, index.digest)):
-        if registry.digest(repository, index.digest) is None:
-            registry.put(repository, index.digest, index)
-        _keep(registry, repository, index.digest)
+        if not _is_kept(registry, repository, index.digest):
+            _keep(registry, repository, index)
         seen.indexes[repository, index.digest] = True
     return f"{repository}@{index.digest}"
 
@@ -43,44 +42,40 @@ def move_tag(registry: Registry, repository: str, tag: str, image: str) -> bool:
     digest = image.partition("@")[2]
     if registry.digest(repository, tag) == digest:
         return False
-    _tag(registry, repository, digest, tag)
+    registry.put(repository, tag, _manifest(registry, repository, digest))
     return True
 
 
 def _kept_child(registry: Registry, repository: str, arch: Arch, image: str, seen: Seen) -> Child:
-    key = (repository, image.partition("@")[2], arch)
-    known = seen.children.get(key)
+    source, _, digest = image.partition("@")
+    known = seen.children.get((repository, digest, arch))
     if known is None:
-        known = _child(registry, repository, arch, image)
-        _keep(registry, repository, known.digest)
-        seen.children[key] = known
+        if source != repository and registry.digest(repository, digest) is None:
+            registry.copy(source, digest, repository)
+        manifest = _manifest(registry, repository, digest)
+        kept = _is_kept(registry, repository, digest)
+        known = _child(registry, repository, arch, manifest, kept=kept)
+        if not kept:
+            _keep(registry, repository, manifest)
+        seen.children[repository, digest, arch] = known
     return known
 
 
-def _child(registry: Registry, repository: str, arch: Arch, image: str) -> Child:
-    source, _, digest = image.partition("@")
-    if source != repository and registry.digest(repository, digest) is None:
-        registry.copy(source, digest, repository)
-    manifest = registry.manifest(repository, digest)
-    if manifest is None:
-        raise RegistryError(
-            f"{image} is gone from its registry", hint="the next pass looks again, and builds it"
-        )
+def _child(registry: Registry, repository: str, arch: Arch, manifest: Manifest, *, kept: bool) -> Child:
+    """An image as a member of an index, verified; the layers of one that is `kept` have been."""
+    image = f"{repository}@{manifest.digest}"
     described = load(manifest.content)
-    config_digest = _digest(described.get("config"))
-    config = load(registry.blob(repository, config_digest, _CONFIG_LIMIT))
+    config = load(registry.blob(repository, _digest(described.get("config")), _CONFIG_LIMIT))
     found = config.get("architecture"), config.get("os")
     if found != (arch.value, "linux"):
         raise RegistryError(f"{image} is an image for {found[1]}/{found[0]}, not linux/{arch}")
-    # What has its own tag was checked before it got it, and the tag has kept its layers since.
-    kept = registry.digest(repository, keep_tag(digest)) == digest
     for layer in () if kept else described.get("layers", ()):
         if not registry.has_blob(repository, _digest(layer)):
             raise RegistryError(f"{image} lacks its layer {_digest(layer)}")
     variant = config.get("variant")
     return Child(
         arch,
-        digest,
+        manifest.digest,
         manifest.media_type,
         len(manifest.content),
         variant if isinstance(variant, str) else "",
@@ -94,13 +89,20 @@ def _digest(descriptor: object) -> str:
     return digest
 
 
-def _keep(registry: Registry, repository: str, digest: str) -> None:
-    if registry.digest(repository, keep_tag(digest)) != digest:
-        _tag(registry, repository, digest, keep_tag(digest))
+def _is_kept(registry: Registry, repository: str, digest: str) -> bool:
+    """Whether something has its own tag: it was checked before it got it, and the tag has kept all of it since."""
+    return registry.digest(repository, keep_tag(digest)) == digest
 
 
-def _tag(registry: Registry, repository: str, digest: str, tag: str) -> None:
-    manifest = registry.manifest(repository, digest)
-    if manifest is None:
-        raise RegistryError(f"{repository}@{digest} is gone from its registry")
-    registry.put(repository, tag, manifest)
+def _keep(registry: Registry, repository: str, manifest: Manifest) -> None:
+    registry.put(repository, keep_tag(manifest.digest), manifest)
+
+
+def _manifest(registry: Registry, repository: str, digest: str) -> Manifest:
+    found = registry.manifest(repository, digest)
+    if found is None:
+        raise RegistryError(
+            f"{repository}@{digest} is gone from its registry",
+            hint="the next pass looks again, and builds it",
+        )
+    return found

@@ -192,7 +192,7 @@ class Reconciler:
         place, forge = self._world.place, self._world.forge
         if forge is None or not place.proposal:
             return None
-        wanted = pending.unrecorded(planning.plan, planning.pools(), planning.records.pools)
+        wanted = pending.unrecorded(planning.plan, planning.pools, planning.records.pools)
         with Isolated("pull request", problems):
             branches = (place.proposal, place.write_branch)
             return pending.waiting(forge, branches, planning.pending, planning.plan, wanted)
@@ -245,11 +245,10 @@ class Reconciler:
         self, planning: Planning, planned: PoolPlan, works: Mapping[tuple[str, Arch], Work], known: Known
     ) -> None:
         """Begin the builds of one pool that are due. What shows them is there before they are."""
-        due = [
-            (arch, work)
-            for (pool, arch), work in sorted(works.items())
-            if pool == planned.name and work.attempt
-        ]
+        mine = (
+            (arch, works.get((planned.name, arch))) for arch in sorted(cell.arch for cell in planned.cells)
+        )
+        due = [(arch, work) for arch, work in mine if work and work.attempt]
         if not due:
             return
         begun = self._report(planning, planned, works, known, planning.records.pools.get(planned.name))
@@ -257,7 +256,7 @@ class Reconciler:
         for arch, work in due:
             with Isolated(planned.name, planning.problems):
                 self._builds.begin(
-                    planning.pools()[planned.name],
+                    planning.pools[planned.name],
                     planning.targets[planned.name, arch],
                     planning.source,
                     work,

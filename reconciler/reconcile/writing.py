@@ -56,7 +56,7 @@ class Writing:
 
     def publish(self) -> list[Ready]:
         """The index of every pool that has all its images. All or nothing for each pool."""
-        pools = self._planning.pools()
+        pools = self._planning.pools
         found = []
         for planned in self._planning.plan.pools:
             live = [cell for cell in planned.cells if cell.action is not Action.DROP]
@@ -111,7 +111,7 @@ class Writing:
         """What is recorded, of pools whose tag can name that."""
         planning, known = self._planning, {one.pool.name: one for one in ready if one.new == one.old}
         planned = {pool.name for pool in planning.plan.pools if pool.cells}
-        for name, pool in planning.pools().items():
+        for name, pool in planning.pools.items():
             record = planning.records.pools.get(name)
             if name in known:
                 yield known[name]

@@ -242,7 +242,7 @@ class _Source(Strict):
     path: Folder = ""
     interval: Duration = 60.0
     resync: Duration = 600.0
-    deadline: Duration = 600.0
+    deadline: Duration = 1800.0
     credentials: _FileName = ""
     verify: _Verify = _Verify()
 

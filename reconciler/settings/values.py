@@ -141,7 +141,7 @@ class Source:
     path: str = ""
     interval: float = 60.0
     resync: float = 600.0
-    deadline: float = 600.0
+    deadline: float = 1800.0
     credentials: str = ""
     verify: Verify = Verify()
 

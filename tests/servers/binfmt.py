@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from reconciler import process
 from reconciler.core.model import Arch
@@ -43,29 +44,44 @@ _blocks: list[bool] = []
 
 @contextmanager
 def _registered() -> Iterator[None]:
-    with _LOCK.open("a+") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        _mount()
-        ours = set(_recorded(lock.fileno())) | set(_register())
-        lock.truncate(0)
-        lock.write("\n".join(sorted(ours)))
-        lock.flush()
-        fcntl.flock(lock, fcntl.LOCK_SH)
+    # Whoever is inside holds `users`; who comes or goes holds `table` as well, for a moment.
+    with _LOCK.with_suffix(".users").open("a") as users, _LOCK.open("a+") as table:
+        with _held(table):
+            _mount()
+            _record(table, {*_recorded(table), *_register()})
+            fcntl.flock(users, fcntl.LOCK_SH)
         try:
             yield
         finally:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return  # another run still needs them
-            for name in _recorded(lock.fileno()):
-                (DIRECTORY / name).write_text("-1")
-            lock.truncate(0)
+            with _held(table):
+                try:
+                    fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return  # another run still needs them
+                for name in _recorded(table):
+                    (DIRECTORY / name).write_text("-1")
+                _record(table, set())
 
 
-def _recorded(handle: int) -> list[str]:
+@contextmanager
+def _held(lock: IO[str]) -> Iterator[None]:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _record(table: IO[str], names: Collection[str]) -> None:
+    """Write down which entries tests registered."""
+    table.truncate(0)
+    table.write("\n".join(sorted(names)))
+    table.flush()
+
+
+def _recorded(table: IO[str]) -> list[str]:
     """Entries that tests registered and that are still there."""
-    names = os.pread(handle, 65536, 0).decode().split()
+    names = os.pread(table.fileno(), 65536, 0).decode().split()
     return [name for name in names if (DIRECTORY / name).exists()]
 
 

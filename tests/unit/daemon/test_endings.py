@@ -67,6 +67,7 @@ def test_the_memory_of_counted_builds_is_bounded_by_what_the_builder_knows() -> 
 def test_a_build_that_comes_again_under_its_old_name_ends_again() -> None:
     told = Told()
     endings = Endings("repo", told)
-    endings.tell([GOOD], forgotten=["good"])
+    endings.tell([GOOD])
+    endings.forget(["good"])
     endings.tell([GOOD])
     assert len(told.builds) == 2

@@ -373,7 +373,7 @@ def test_a_pass_that_takes_longer_than_its_deadline_is_broken_off_and_tried_agai
 
     alone.engine.answers.extend([for_ever, for_ever])
     times = alone.run(2 * HOUR)
-    assert times == [0, pytest.approx(701, abs=1), pytest.approx(1403, abs=2)]
+    assert times == [0, pytest.approx(1901, abs=1), pytest.approx(3803, abs=2)]
     assert alone.told.outcomes == ["failed", "failed", "settled"]
     (problem,) = warnings(caplog)
     assert "deadline" in problem
@@ -559,6 +559,50 @@ def test_an_end_need_not_wait_until_all_that_is_unwanted_was_given_up(
     assert len(given) == 2
     assert max(given) <= 100
     assert len(alone.builder.builds()) == 250 - sum(given)
+
+
+def test_what_has_ended_is_forgotten_when_nothing_else_is_due(
+    alone: Simulation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit may leave thousands: the next one does not wait for them."""
+    names = [f"b-{number}" for number in range(250)]
+    for name in names:
+        alone.builder.ensure(request(name))
+        alone.builder.end(name)
+    discard, left = alone.builder.discard, []
+
+    def slowly(some: Collection[str]) -> None:
+        alone.hours.spend(len(some) * 0.1)
+        discard(some)
+        left.append(len(alone.builder.builds()))
+        if len(left) == 3:
+            alone.watch.put(Trigger.ASKED)
+
+    monkeypatch.setattr(alone.builder, "discard", slowly)
+    alone.engine.usual = lambda: result(unwanted=tuple(one.name for one in alone.builder.builds()))
+    assert alone.run(HOUR) == [0, pytest.approx(6.0)]
+    assert left == [*range(230, 0, -20), 0]
+    assert len(alone.told.builds) == 250
+
+
+def test_what_cannot_be_forgotten_is_told_and_left_to_the_next_pass(
+    alone: Simulation, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(50):
+        alone.builder.ensure(request(f"b-{number}"))
+        alone.builder.end(f"b-{number}")
+    alone.engine.usual = result(unwanted=tuple(one.name for one in alone.builder.builds()))
+    asked = []
+
+    def refused(some: Collection[str]) -> None:
+        asked.append(len(some))
+        raise RegistryUnavailable("nobody is there")
+
+    monkeypatch.setattr(alone.builder, "discard", refused)
+    alone.hours.at(60, lambda: alone.watch.put(Trigger.ASKED))
+    assert alone.run(HOUR) == [0, 60]
+    assert asked == [20, 20]
+    assert warnings(caplog) == ["cannot put away builds that have ended: nobody is there"] * 2
 
 
 def test_each_end_of_a_build_is_told_once(alone: Simulation) -> None:

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Final
 
@@ -47,6 +48,14 @@ _PAUSE: Final = 10.0
 _LONGEST_PAUSE: Final = 30.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What is known of a build that succeeded: its object, and the ConfigMaps that were made for it."""
+
+    uid: str
+    config_maps: tuple[str, ...]
+
+
 class JobBuilder:
     """The `Builder` that runs each build as an object of a cluster on a node of its architecture: as a Kubernetes Job,
     or in another `form`. Safe to share between threads. These objects belong to the cluster: they go on when it is
@@ -78,6 +87,7 @@ class JobBuilder:
         self._steps: dict[str, str] = {}
         self._cleared: frozenset[str] = frozenset()
         self._announced: frozenset[str] = frozenset()
+        self._done: dict[str, _Done] = {}
         self._last: tuple[Build, ...] = ()
 
     def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:
@@ -136,8 +146,15 @@ class JobBuilder:
                     failed.append((job, build))
         for work in works:
             self._write(work, failures.added(work, failed))
+        done = {str(metadata(job)["name"]): job for job in jobs if self._form.end(job) is Phase.SUCCEEDED}
+        for build in remembered.values():
+            done.pop(build.name, None)  # an earlier failure of that name is kept elsewhere
         with self._lock:
             found = self._unusable | found
+            self._done = {
+                name: _Done(str(metadata(job)["uid"]), self._form.config_maps(job))
+                for name, job in done.items()
+            }
             self._last = known = tuple(found[name] for name in sorted(found))
         self._tidy(jobs, remembered)
         self._forget(jobs)
@@ -158,6 +175,12 @@ class JobBuilder:
             return
         with self._lock:
             self._unusable = {name: b for name, b in self._unusable.items() if name not in unwanted}
+            done = {name: self._done[name] for name in unwanted if name in self._done}
+        if len(done) == len(unwanted):
+            # What succeeded stays as it is: nobody has to look at thousands of Jobs for it.
+            for name, of in done.items():
+                self._put_away(name, of)
+            return
         for job in self._jobs():
             if metadata(job)["name"] in unwanted and not reading.is_discarded(job):
                 self._give_up(job)
@@ -293,14 +316,26 @@ class JobBuilder:
         about = metadata(job)
         name = str(about["name"])
         end = self._form.end(job)
+        if end is Phase.SUCCEEDED:
+            self._put_away(name, _Done(str(about["uid"]), self._form.config_maps(job)))
+            return
         if end is not None:
-            mark = {"metadata": {"annotations": {DISCARDED: "true"}}}
-            self._api.patch(self._form.kind, name, mark, self._options.namespace)
-            if end is Phase.SUCCEEDED and str(about["uid"]) not in self._cleared:
-                self._undo(job)
+            self._mark(name, str(about["uid"]))
             return
         self._api.delete(self._form.kind, name, self._options.namespace, uid=str(about["uid"]))
         self._undo(job)
+
+    def _put_away(self, name: str, done: _Done) -> None:
+        """Mark a build that succeeded, and delete what it was given."""
+        self._mark(name, done.uid)
+        if done.uid not in self._cleared:
+            self._sender.undo(done.config_maps)
+
+    def _mark(self, name: str, uid: str) -> None:
+        """Let everybody see that nobody wants this build any more, if it is still this one that has the name."""
+        mark = {"metadata": {"uid": uid, "annotations": {DISCARDED: "true"}}}
+        with suppress(Conflict):
+            self._api.patch(self._form.kind, name, mark, self._options.namespace)
 
     def _undo(self, job: Json) -> None:
         self._sender.undo(self._form.config_maps(job))

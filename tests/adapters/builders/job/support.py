@@ -118,9 +118,9 @@ class FakeApi:
         found = self.objects.get(self._key(kind, name, namespace))
         if found is None:
             return None
-        version = body.get("metadata", {}).get("resourceVersion")
-        if version not in (None, found["metadata"]["resourceVersion"]):
-            raise Conflict(f"{name} has changed")
+        for known in ("resourceVersion", "uid"):
+            if body.get("metadata", {}).get(known) not in (None, found["metadata"][known]):
+                raise Conflict(f"{name} has changed")
         halves = {"status"} if subresource == "status" else found.keys() | body.keys() - {"status"}
         changed = _merged(found, {key: value for key, value in body.items() if key in halves})
         found.clear()

@@ -64,6 +64,31 @@ def test_inputs_that_are_gone_are_not_deleted_again(cluster: Cluster, asked: Bui
     assert [verb for verb, *_ in cluster.api.asked if verb != "list"] == ["patch"]
 
 
+def test_what_succeeded_at_the_last_look_is_put_away_without_another(
+    cluster: Cluster, asked: BuildRequest
+) -> None:
+    """There may be thousands of others, and each list has them all."""
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.succeed(NAME)
+    builder.builds()
+    cluster.api.asked.clear()
+    builder.discard([NAME])
+    assert [verb for verb, *_ in cluster.api.asked] == ["patch"]
+    assert builder.builds() == ()
+
+
+def test_another_job_that_has_taken_the_name_is_not_put_away(cluster: Cluster, asked: BuildRequest) -> None:
+    builder = cluster.builder()
+    builder.ensure(asked)
+    cluster.succeed(NAME)
+    builder.builds()
+    job = cluster.api.one("jobs")
+    job["metadata"]["uid"] = "another"
+    builder.discard([NAME])
+    assert DISCARDED not in job["metadata"].get("annotations", {})
+
+
 def test_many_are_cleared_some_at_a_time(cluster: Cluster) -> None:
     builder = cluster.builder()
     names = []
