@@ -22,15 +22,17 @@ _MOST: Final = 50
 @dataclass(slots=True)
 class Known:
     """`seen` are the head and the base that were dealt with; `gist` is what was posted of them, '' when that is not
-    known. `paid` is the head that its author's allowance went for, `fault` why there is no plan, as it was said.
-    `expected`, `notes` and `minutes` are what the comment says beside the plan; `merged` is the pull request in the
-    end. `tried` is a head that is to be tried again, from `retry_at` on."""
+    known. `paid` is the head that its author's allowance went for, `fault` why there is no plan, as it was said;
+    `refused` why the forge does not take all statuses, '' when it does. `expected`, `notes` and `minutes` are what the
+    comment says beside the plan; `merged` is the pull request in the end. `tried` is a head that is to be tried again,
+    from `retry_at` on."""
 
     promise: Promise | None = None
     seen: tuple[str, str] = ("", "")
     paid: str = ""
     gist: str = ""
     fault: str = ""
+    refused: str = ""
     expected: str = ""
     notes: tuple[str, ...] = ()
     minutes: dict[tuple[str, Arch], int] = field(default_factory=dict)

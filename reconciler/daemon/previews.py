@@ -233,6 +233,8 @@ class Previewer:
             self._unplanned(desk, pull, base, known, _known_error(error))
         else:
             self._problems.pop(pull.number, None)
+            if known.refused:
+                self._problems[pull.number] = known.refused
             known.tried, known.retry_at = "", 0.0
             known.backoff.succeeded()
         finally:
@@ -254,6 +256,7 @@ class Previewer:
         outcome = Posted.UNCHANGED
         if fresh or known.fault or known.gist != made.gist:
             result = posting.finish(noted(made.text, notes), made.plan)
+            self._refused(pull, known, posting.refused)
             outcome, known.notes = result.posted, notes
             if outcome is Posted.SUPERSEDED:
                 self._again = True
@@ -292,12 +295,20 @@ class Previewer:
         try:
             posting = desk.posting(pull)
             posting.fail(f"no plan could be made: {said}")
+            self._refused(pull, known, posting.refused)
             posting.amend(partial(_with, (remarks.unplanned(pull.head, said),)))
             known.fault = said.replace(base[:12], "")
         except ForgeUnavailable:
             raise
         except ForgeError as refused:
             self._problems[pull.number] = refused.message
+
+    def _refused(self, pull: Pull, known: Known, error: ForgeError | None) -> None:
+        """Remember why the forge does not take all statuses of a head, None when it does; it is told once."""
+        before, known.refused = known.refused, error.message if error else ""
+        if error and error.message != before:
+            fields = self._fields(pull) | {"hint": error.hint}
+            _LOG.warning("not all statuses are taken: %s", error.message, extra=fields)
 
     def _notes(self, desk: Desk, number: int, promise: Promise, expected: str) -> tuple[str, ...]:
         others = {

@@ -36,9 +36,10 @@ class Status:
 @dataclass(frozen=True, slots=True)
 class Pull:
     """A pull request as it is now: `head` is the commit at the tip of its branch, `target` the branch that it is to be
-    merged into. `is_fork` says whether its branch lies in another repository. `author` is the account that opened it,
-    '' when it is nobody's any more; `ref` is where its head is in the repository that it is to be merged into. `merged`
-    is the commit that merging it made, or the last of them, '' when it is not merged or the forge does not say."""
+    merged into. `branch` is its own branch's name, `is_fork` says whether that lies in another repository. `author` is
+    the account that opened it, '' when it is nobody's any more; `ref` is where its head is in the repository that it is
+    to be merged into. `merged` is the commit that merging it made, or the last of them, '' when it is not merged or the
+    forge does not say."""
 
     number: int
     title: str
@@ -50,6 +51,7 @@ class Pull:
     labels: frozenset[str] = frozenset()
     ref: str = ""
     merged: str = ""
+    branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +90,12 @@ class Forge(Protocol):
     def edit_comment(self, number: int, comment: int, body: str) -> Comment:
         """Replace the text of a comment on a pull request."""
 
-    def statuses(self, commit: str) -> tuple[Status, ...]:
-        """The statuses that we set on a commit: of each context the last, unless somebody else has set it since."""
+    def statuses(self, pull: Pull) -> tuple[Status, ...]:
+        """The statuses that we set on a pull request's head: of each context the last, unless somebody else has set it
+        since."""
 
-    def set_status(self, commit: str, status: Status) -> None:
-        """Set a status on a commit. To set what is set already is no error."""
+    def set_status(self, pull: Pull, status: Status) -> None:
+        """Set a status on a pull request's head. To set what is set already is no error."""
 
 
 class Stage(StrEnum):

@@ -16,6 +16,7 @@ from reconciler.core import render
 from reconciler.core.model import Arch
 from reconciler.core.names import shortened
 from reconciler.core.plan import Action, Plan, PoolPlan
+from reconciler.errors import ForgeError, ForgeUnavailable
 from reconciler.ports.forge import DESCRIPTION, Comment, Forge, Pull, State, Status
 
 MOST_POOLS: Final = 30
@@ -38,7 +39,7 @@ class Posted(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What was done. `left` counts pools without a status of their own."""
+    """What was done. `statuses` are those that stand now, `left` counts pools without one of their own."""
 
     posted: Posted
     url: str
@@ -63,7 +64,8 @@ def verdicts(plan: Plan, name: str) -> tuple[Status, ...]:
 class Posting:
     """Posts one preview. `marker` is the comment's first line; only a comment of ours that begins with it is touched.
 
-    All methods raise ForgeUnavailable and ForgeError. Whatever they did stands, and doing all again is harmless.
+    All methods raise ForgeUnavailable and ForgeError. Whatever they did stands, and doing all again is harmless. Only a
+    refusal to set a status, or to show those that are set, keeps no comment back: `refused` is the first one.
     """
 
     def __init__(self, forge: Forge, pull: Pull, marker: str, name: str) -> None:
@@ -71,6 +73,8 @@ class Posting:
         self._pull = pull
         self._marker = marker
         self._name = name
+        self._untaken: set[str] = set()
+        self.refused: ForgeError | None = None
 
     def start(self) -> None:
         """Say that a preview is on its way, before anything of it is known."""
@@ -85,7 +89,7 @@ class Posting:
         first, and the aggregate last."""
         whole, *pools = verdicts(plan, self._name)
         shown, left = pools[:MOST_POOLS], max(0, len(pools) - MOST_POOLS)
-        known = {status.context: status for status in self._forge.statuses(self._pull.head)}
+        known = self._known()
         due = [*(s for s in shown if known.get(s.context) != s), *self._orphans(known, pools)]
         mark = known.get(whole.context)
         if due and (mark is None or mark.state is not State.PENDING):
@@ -99,7 +103,8 @@ class Posting:
             self._set(status)
         if due or mark != whole:
             self._set(whole)
-        return Result(posted, url, (whole, *shown), left)
+        stand = tuple(status for status in (whole, *shown) if status.context not in self._untaken)
+        return Result(posted, url, stand, left)
 
     def amend(self, change: Callable[[str], str]) -> bool:
         """Change our comment, if there is one, by its present text; says whether there is. No status is touched."""
@@ -110,8 +115,32 @@ class Posting:
                 self._forge.edit_comment(self._pull.number, comment.id, body)
         return bool(mine)
 
+    def _known(self) -> dict[str, Status]:
+        """What we said of this head before. Where we may not read it, nothing counts as said, and all is said again."""
+        try:
+            return {status.context: status for status in self._forge.statuses(self._pull)}
+        except ForgeUnavailable:
+            raise
+        except ForgeError as error:
+            self.refused = self.refused or error
+            return {}
+
     def _set(self, status: Status) -> None:
-        self._forge.set_status(self._pull.head, status)
+        """Set a status. One that was refused is not tried again, and no pool's when the aggregate was: they would be
+        refused as well. The aggregate always is, for a stale one must not stand if there is a way."""
+        whole = aggregate(self._name)
+        if status.context != whole and self._untaken & {status.context, whole}:
+            self._untaken.add(status.context)
+            return
+        try:
+            self._forge.set_status(self._pull, status)
+        except ForgeUnavailable:
+            raise
+        except ForgeError as error:
+            self.refused = self.refused or error
+            self._untaken.add(status.context)
+        else:
+            self._untaken.discard(status.context)
 
     def _comment(self, body: str) -> tuple[Posted, str]:
         if self._forge.pull(self._pull.number).head != self._pull.head:

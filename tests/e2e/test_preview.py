@@ -189,6 +189,16 @@ def test_a_busy_forge_is_waited_for(pull: PullRequestInCI) -> None:
     assert len(pull.forge.comments) == 1
 
 
+@pytest.mark.parametrize("pull", ["gitlab"], indirect=True)
+def test_statuses_that_are_refused_are_an_error_beside_the_comment(pull: PullRequestInCI) -> None:
+    pull.forge.answer(Reply(403, {"message": "403 Forbidden"}), "POST /statuses", times=99)
+    said = pull.run()
+    assert (said.status, said.out) == (1, "comment created\n")
+    assert "status 'reconciler/default' of" in said.err
+    assert "answered 403" in said.err
+    assert len(pull.forge.comments) == 1
+
+
 def test_a_dry_run_asks_nobody_and_needs_no_token(pull: PullRequestInCI) -> None:
     forge = pull.forge
     said = pull.run("--dry-run", token=False)
@@ -201,6 +211,7 @@ def test_a_dry_run_asks_nobody_and_needs_no_token(pull: PullRequestInCI) -> None
     for one in (planned, sent):
         for line in one:
             line[1] = line[1].replace(forge.pulls[7].head, "HEAD").replace(pull.merged, "HEAD")
+            line[1] = line[1].replace("ref=change", "ref=BRANCH")
     assert planned == sent
     bodies = [json.loads(line.split(" ", 2)[2]) for line in said.out.splitlines() if line.count(" ") > 1]
     comment = next(body["body"] for body in bodies if "body" in body)

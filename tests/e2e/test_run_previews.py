@@ -201,6 +201,21 @@ def test_hostile_pull_requests(scene: Scene) -> None:
     assert forge.pulls[6].head not in strangers
 
 
+@pytest.mark.parametrize("scene", ["gitlab"], indirect=True)
+def test_strangers_are_shown_where_that_is_wanted(scene: Scene) -> None:
+    """Their branch is in another project, and often has the name of one of ours."""
+    scene.configure("interval: 1h, forks: true")
+    head = scene.propose(6, {WORKER: "COPY files/arm64/ /etc/only-there/\n"}, fork=True, branch="main")
+    with DaemonProcess(scene.stage) as daemon:
+        scene.wait_for(6, "### 2 of 4 images would be built")
+        wait_for("the look's end", lambda: scene.previews(daemon)["open"] == 1)
+        assert scene.previews(daemon)["problems"] == []
+    assert scene.forge.standing() == dict.fromkeys(
+        ("reconciler/default", "reconciler/default/infra", "reconciler/default/worker"), "success"
+    )
+    assert {(one.commit, one.ref) for one in scene.forge.set} == {(head, "main")}
+
+
 def test_a_forge_that_fails_disturbs_nothing_else(scene: Scene) -> None:
     scene.propose(7, {WORKER: "COPY files/arm64/ /etc/only-there/\n"})
     scene.forge.answer(Reply(403, {"message": f"no, {scene.forge.token}"}), times=1_000)

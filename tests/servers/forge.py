@@ -44,7 +44,7 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Set:
-    """A status as it was set."""
+    """A status as it was set. GitLab keeps them by `ref` too."""
 
     id: int
     user: User
@@ -52,6 +52,7 @@ class Set:
     context: str
     state: str
     description: str
+    ref: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,7 @@ def shown(json: Callable[[PullRequest], dict[str, Any]]) -> Callable[..., Reply]
 
 
 def listed(
-    json: Callable[[PullRequest], dict[str, Any]], target: str, size_name: str, most: int
+    json: Callable[[PullRequest], dict[str, Any]], target: str, size_name: str, most: int, default: int = 30
 ) -> Callable[..., Reply]:
     """The newest first; only those into the branch that the query names as `target`, and from the one that it names,
     where it can."""
@@ -81,7 +81,7 @@ def listed(
             and query.get(target, pull.target) == pull.target
             and pull.branch in (branch, branch or pull.branch)
         ]
-        return forge.page(asked, [json(pull) for pull in wanted], size_name, 30, most)
+        return forge.page(asked, [json(pull) for pull in wanted], size_name, default, most)
 
     return act
 

@@ -2,8 +2,9 @@
 
 Requests allow nothing that the forge does not know. Answers name what the adapters rely on, and are open otherwise.
 Facts from: github/rest-api-description (api.github.com, 2022-11-28); Forgejo's and Gitea's Swagger description
-(`/swagger.v1.json`, Forgejo 11, API of Gitea 1.22); GitLab's doc/api/{notes,commits,merge_requests,users}.md and
-lib/api/commit_statuses.rb. `test_published` holds the test forge to the first two whole, where they are at hand.
+(`/swagger.v1.json`, Forgejo 11, API of Gitea 1.22); GitLab's doc/api/openapi/openapi_v3.yaml (gitlabhq/gitlabhq, 19.5)
+and doc/api/{notes,commits,merge_requests,users}.md. `test_published` holds the test forge to what is kept of the first
+two; GitLab's description is CC BY-SA, so nothing of it is kept, only facts from it in our own words.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ _GITLAB_STATUS: Final = _open(
     id=_ID, status=_GITLAB_STATE, name=_TEXT, description=_or_null(_TEXT), author=_GITLAB_USER,
 )  # fmt: skip
 _LABEL: Final = {"type": "string", "minLength": 1, "maxLength": 255}
+_SHORT: Final = {"type": "string", "maxLength": 255}
 
 _LABELS: Final = _list(_open("name", name=_TEXT), 1 << 30)
 _TEXTS: Final = {"type": "array", "items": _TEXT}
@@ -111,7 +113,10 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
     "gitea propose": _proposing(_TITLE, "body", "head", "base", most=1 << 30),
     "gitea revise": _revising(_TITLE, "body", 1 << 30, state={"enum": ["open", "closed"]}),
     "gitlab propose": _proposing(_TITLE, "description", "source_branch", "target_branch", most=1_048_576),
-    "gitlab revise": _revising(_TITLE, "description", 1_048_576, state_event={"enum": ["close", "reopen"]}),
+    "gitlab revise": {
+        **_revising(_TITLE, "description", 1_048_576, state_event={"enum": ["close", "reopen"]}),
+        "minProperties": 1,
+    },
     "github user": _GITHUB_USER,
     "github query": _strict("query", query={"const": "{viewer{login}}"}),
     "github viewer": _open("data", data=_open("viewer", viewer=_open("login", login=_TEXT))),
@@ -154,9 +159,10 @@ SCHEMAS: Final[dict[str, dict[str, Any]]] = {
         "state",
         state=_GITLAB_STATE,
         name=_LABEL,
-        ref=_TEXT,
-        target_url=_TEXT,
-        description={"type": "string", "maxLength": 255},
+        context=_LABEL,
+        ref=_SHORT,
+        target_url=_SHORT,
+        description=_SHORT,
         coverage={"type": "number"},
         pipeline_id=_ID,
     ),

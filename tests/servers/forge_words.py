@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import parse_qs
 
 from tests.servers.forge_actions import (
     FORK,
@@ -238,7 +239,10 @@ _GITEA: Final = Words(
 # -- GitLab
 
 _PROJECT: Final = "/projects/acme%2Fmachine-os"
-_ENDED: Final = ("success", "failed", "canceled")
+_ENDED: Final = ("success", "failed", "canceled", "skipped")
+_MOST: Final = 100
+_USUAL: Final = 20
+"""Entries of a page unless the query names a number."""
 
 
 def _gitlab_user(user: User) -> dict[str, Any]:
@@ -300,29 +304,44 @@ def _gitlab_notes(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> R
     entries = [_gitlab_note(forge, said) for said in forge.comments if said.pull == int(found["number"])]
     if "sort=asc" not in asked.query:
         entries.reverse()
-    return forge.page(asked, entries, "per_page", 20, 100)
+    return forge.page(asked, entries, "per_page", _USUAL, _MOST)
 
 
 def _gitlab_statuses(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
-    latest = {one.context: one for one in forge.set if one.commit == found["sha"]}
-    return forge.page(asked, [_gitlab_status(one) for one in latest.values()], "per_page", 20, 100)
+    wanted = parse_qs(asked.query).get("ref")
+    latest = {(one.ref, one.context): one for one in forge.set if one.commit == found["sha"]}
+    entries = [_gitlab_status(one) for one in latest.values() if wanted is None or one.ref in wanted]
+    return forge.page(asked, entries, "per_page", _USUAL, _MOST)
+
+
+def _gitlab_ref(forge: TestForge, commit: str) -> str:
+    """Where a status goes that does not say: to the last branch that got one for the commit, or else to one of the
+    project that has the commit; '' when none has."""
+    last = list(dict.fromkeys(one.ref for one in forge.set if one.commit == commit))[-1:]
+    own = [pull.branch for pull in forge.pulls.values() if pull.head == commit and not pull.fork]
+    return next(iter([*last, *own]), "")
 
 
 def _gitlab_set(forge: TestForge, asked: Asked, found: Mapping[str, str]) -> Reply:
-    """A status that has not ended goes on; GitLab refuses to let it be again what it is."""
+    """A status that has not ended goes on, when the same account sets it for the same branch; GitLab refuses to let it
+    be again what it is."""
     from tests.servers.forge import Set
 
     body = asked.body
-    name, state = body.get("name", "default"), body["state"]
-    mine = [one for one in forge.set if (one.commit, one.context) == (found["sha"], name)]
+    name, state = body.get("name") or body.get("context") or "default", body["state"]
+    ref = body.get("ref") or _gitlab_ref(forge, found["sha"])
+    if not ref:
+        return reply(404, {"message": "404 References for commit Not Found"})
+    where = (found["sha"], name, ref, forge.user)
+    mine = [one for one in forge.set if (one.commit, one.context, one.ref, one.user) == where]
     going_on = mine[-1] if mine and mine[-1].state not in _ENDED else None
     if going_on and state == going_on.state:
         event = {"pending": "enqueue", "running": "run"}[state]
         why = f'(Reason(s): Status cannot transition via "{event}")'
         said = f"Cannot transition status via :{event} from :{state} {why}"
         return reply(400, {"message": said})
-    number, user = (going_on.id, going_on.user) if going_on else (forge.new_id(), forge.user)
-    one = Set(number, user, found["sha"], name, state, body.get("description", ""))
+    number = going_on.id if going_on else forge.new_id()
+    one = Set(number, forge.user, found["sha"], name, state, body.get("description", ""), ref)
     forge.set.append(one)
     return reply(201, _gitlab_status(one))
 
@@ -343,7 +362,7 @@ _GITLAB: Final = Words(
         (
             "GET",
             f"{_PROJECT}/merge_requests",
-            Action(listed(_gitlab_pull, "target_branch", "per_page", 100), "gitlab pulls"),
+            Action(listed(_gitlab_pull, "target_branch", "per_page", _MOST, _USUAL), "gitlab pulls"),
         ),
         ("GET", f"{_PROJECT}/merge_requests/{NUMBER}", Action(shown(_gitlab_pull), "gitlab pull")),
         ("POST", f"{_PROJECT}/merge_requests", Action(_GITLAB_OPENED, "gitlab pull", "gitlab propose")),

@@ -129,21 +129,21 @@ class HttpForge:
         call = self._dialect.edit_comment(number, comment, self._checked(body))
         return self._run(f"editing comment {comment} on pull request {number}", call, self._comment)
 
-    def statuses(self, commit: str) -> tuple[Status, ...]:
-        """The statuses that we set on a commit: of each context the last, unless somebody else has set it since."""
+    def statuses(self, pull: Pull) -> tuple[Status, ...]:
+        """The statuses that we set on a head: of each context the last, unless somebody else has set it since."""
         me = self.who()
-        return tuple(posted.status for posted in self._latest(commit).values() if posted.author == me)
+        return tuple(posted.status for posted in self._latest(pull).values() if posted.author == me)
 
-    def set_status(self, commit: str, status: Status) -> None:
-        """Set a status on a commit."""
-        call = self._dialect.set_status(commit, status)
-        subject = f"status {status.context!r} of {commit[:12]}"
+    def set_status(self, pull: Pull, status: Status) -> None:
+        """Set a status on a head."""
+        call = self._dialect.set_status(pull, status)
+        subject = f"status {status.context!r} of {pull.head[:12]}"
 
         def attempt() -> None:
             try:
                 self._send(call)
             except Refusal as problem:
-                if problem.status != _SAME_STATE or not self._is_set(commit, status):
+                if problem.status != _SAME_STATE or not self._is_set(pull, status):
                     raise
 
         self._retry.run(subject, attempt)
@@ -190,14 +190,14 @@ class HttpForge:
                 found = one.proposal
         return found
 
-    def _is_set(self, commit: str, status: Status) -> bool:
-        posted = self._latest(commit).get(status.context)
+    def _is_set(self, pull: Pull, status: Status) -> bool:
+        posted = self._latest(pull).get(status.context)
         return posted is not None and posted.status.state is status.state
 
-    def _latest(self, commit: str) -> dict[str, Posted]:
-        subject = f"statuses of {commit[:12]}"
+    def _latest(self, pull: Pull) -> dict[str, Posted]:
+        subject = f"statuses of {pull.head[:12]}"
         latest: dict[str, Posted] = {}
-        for entry in self._listed(subject, self._dialect.statuses(commit)):
+        for entry in self._listed(subject, self._dialect.statuses(pull)):
             posted = self._read(subject, entry, self._dialect.read_status)
             known = latest.get(posted.status.context)
             if known is None or known.id < posted.id:

@@ -90,14 +90,14 @@ class Dialect(Protocol):
     def edit_comment(self, number: int, comment: int, body: str) -> Call:
         """Replace a comment's text."""
 
-    def statuses(self, commit: str) -> Call:
-        """Ask for the first page of statuses."""
+    def statuses(self, pull: Pull) -> Call:
+        """Ask for the first page of statuses of a head."""
 
     def read_status(self, answer: Any) -> Posted:
         """A status."""
 
-    def set_status(self, commit: str, status: Status) -> Call:
-        """Set a status."""
+    def set_status(self, pull: Pull, status: Status) -> Call:
+        """Set a status on a head."""
 
     def proposals(self, branch: str, target: str, *, past: bool) -> Call:
         """Ask for the first page of pull requests from a branch into another: those that are open, or those that are

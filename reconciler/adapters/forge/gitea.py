@@ -63,7 +63,8 @@ class Gitea:
         return Call("GET", f"{self._at}/pulls/{number}")
 
     def read_pull(self, answer: Any) -> Pull:
-        """Its head, and where that is from."""
+        """Its head, and where that is from. The head's `ref` is a hidden one when its branch was deleted; `label`
+        remembers the name."""
         head, base = inner(answer, "head"), inner(answer, "base")
         author, number = inner(answer, "user").get("id"), part(answer, "number", int)
         return Pull(
@@ -77,6 +78,7 @@ class Gitea:
             labels=frozenset(part(label, "name", str) for label in answer.get("labels") or ()),
             ref=f"refs/pull/{number}/head",
             merged=merge_commit(answer, "merge_commit_sha") if answer.get("merged") else "",
+            branch=str(head.get("label") or "") or part(head, "ref", str),
         )
 
     def pulls(self, target: str) -> Call:  # noqa: ARG002  (Gitea and Forgejo pick by branch only since lately)
@@ -106,9 +108,9 @@ class Gitea:
         """A comment's id is enough."""
         return Call("PATCH", f"{self._at}/issues/comments/{comment}", {"body": body})
 
-    def statuses(self, commit: str) -> Call:
+    def statuses(self, pull: Pull) -> Call:
         """Of every context all that were ever set."""
-        return Call("GET", f"{self._at}/commits/{commit_id(commit)}/statuses?limit={_LISTED}")
+        return Call("GET", f"{self._at}/commits/{commit_id(pull.head)}/statuses?limit={_LISTED}")
 
     def read_status(self, answer: Any) -> Posted:
         """One of them; what is called `state` when it is set is called `status` here."""
@@ -120,14 +122,14 @@ class Gitea:
         creator = inner(answer, "creator").get("id")
         return Posted(part(answer, "id", int), str(creator) if isinstance(creator, int) else "", status)
 
-    def set_status(self, commit: str, status: Status) -> Call:
+    def set_status(self, pull: Pull, status: Status) -> Call:
         """A new one, which counts from now on."""
         body = {
             "state": _WORDS[status.state],
             "context": status.context,
             "description": described(status),
         }
-        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+        return Call("POST", f"{self._at}/statuses/{commit_id(pull.head)}", body, _CREATED)
 
     def proposals(self, branch: str, target: str, *, past: bool) -> Call:  # noqa: ARG002  (see `pulls`)
         """The first page; of those that are past what was touched last comes first."""
@@ -135,11 +137,11 @@ class Gitea:
         return Call("GET", f"{self._at}/pulls?state={state}&limit={_LISTED}")
 
     def read_proposal(self, answer: Any) -> Listed:
-        """One of them. The head's `ref` is a hidden one when its branch was deleted; `label` remembers the name."""
-        pull, head = self.read_pull(answer), inner(answer, "head")
+        """One of them."""
+        pull = self.read_pull(answer)
         stage = Stage.MERGED if answer.get("merged") else Stage.CLOSED
         return Listed(
-            "" if pull.is_fork else str(head.get("label") or "") or part(head, "ref", str),
+            "" if pull.is_fork else pull.branch,
             pull.target,
             Proposal(
                 pull.number,

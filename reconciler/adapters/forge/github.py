@@ -84,6 +84,7 @@ class GitHub:
             labels=frozenset(part(label, "name", str) for label in answer.get("labels") or ()),
             ref=f"refs/pull/{number}/head",
             merged=merge_commit(answer, "merge_commit_sha") if answer.get("merged_at") else "",
+            branch=part(head, "ref", str),
         )
 
     def pulls(self, target: str) -> Call:
@@ -113,9 +114,9 @@ class GitHub:
         """A comment's id is enough."""
         return Call("PATCH", f"{self._at}/issues/comments/{comment}", {"body": body})
 
-    def statuses(self, commit: str) -> Call:
+    def statuses(self, pull: Pull) -> Call:
         """Of every context all that were ever set, newest first."""
-        return Call("GET", f"{self._at}/commits/{commit_id(commit)}/statuses?per_page={LISTED}")
+        return Call("GET", f"{self._at}/commits/{commit_id(pull.head)}/statuses?per_page={LISTED}")
 
     def read_status(self, answer: Any) -> Posted:
         """One of them."""
@@ -127,14 +128,14 @@ class GitHub:
         )
         return Posted(part(answer, "id", int), creator.lower() if isinstance(creator, str) else "", status)
 
-    def set_status(self, commit: str, status: Status) -> Call:
+    def set_status(self, pull: Pull, status: Status) -> Call:
         """A new one, which counts from now on."""
         body = {
             "state": _WORDS[status.state],
             "context": status.context,
             "description": described(status),
         }
-        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+        return Call("POST", f"{self._at}/statuses/{commit_id(pull.head)}", body, _CREATED)
 
     def proposals(self, branch: str, target: str, *, past: bool) -> Call:
         """The first page, the newest first. Branches are looked for by their owner's name."""
@@ -148,7 +149,7 @@ class GitHub:
         pull = self.read_pull(answer)
         stage = Stage.MERGED if answer.get("merged_at") else Stage.CLOSED
         return Listed(
-            "" if pull.is_fork else part(inner(answer, "head"), "ref", str),
+            "" if pull.is_fork else pull.branch,
             pull.target,
             Proposal(
                 pull.number,

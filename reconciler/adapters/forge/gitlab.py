@@ -28,6 +28,7 @@ from reconciler.ports.forge import Comment, Proposal, Pull, Stage, State, Status
 
 _WORDS: Final = {State.PENDING: "pending", State.SUCCESS: "success", State.FAILURE: "failed"}
 _CREATED: Final = frozenset({200, 201})
+_LONGEST_REF: Final = 255
 
 
 class GitLab:
@@ -78,6 +79,7 @@ class GitLab:
             merged=merge_commit(answer, "merge_commit_sha", "squash_commit_sha", "sha")
             if answer["state"] == "merged"
             else "",
+            branch=part(answer, "source_branch", str),
         )
 
     def pulls(self, target: str) -> Call:
@@ -109,9 +111,10 @@ class GitLab:
         """The note's text."""
         return Call("PUT", f"{self._at}/merge_requests/{number}/notes/{comment}", {"body": body})
 
-    def statuses(self, commit: str) -> Call:
-        """Of every name the last."""
-        return Call("GET", f"{self._at}/repository/commits/{commit_id(commit)}/statuses?per_page={LISTED}")
+    def statuses(self, pull: Pull) -> Call:
+        """Of every name the last that was set for the branch."""
+        query = urlencode({**_ref(pull), "per_page": LISTED})
+        return Call("GET", f"{self._at}/repository/commits/{commit_id(pull.head)}/statuses?{query}")
 
     def read_status(self, answer: Any) -> Posted:
         """One of them."""
@@ -123,10 +126,15 @@ class GitLab:
         author = inner(answer, "author").get("id")
         return Posted(part(answer, "id", int), str(author) if isinstance(author, int) else "", status)
 
-    def set_status(self, commit: str, status: Status) -> Call:
-        """A new one, or the next state of one that is pending."""
-        body = {"state": _WORDS[status.state], "name": status.context, "description": described(status)}
-        return Call("POST", f"{self._at}/statuses/{commit_id(commit)}", body, _CREATED)
+    def set_status(self, pull: Pull, status: Status) -> Call:
+        """A new one, or the next state of one that is pending: of the same name, for the same branch."""
+        body = {
+            "state": _WORDS[status.state],
+            "name": status.context,
+            "description": described(status),
+            **_ref(pull),
+        }
+        return Call("POST", f"{self._at}/statuses/{commit_id(pull.head)}", body, _CREATED)
 
     def proposals(self, branch: str, target: str, *, past: bool) -> Call:
         """The first page, the newest first. What is past may have been merged or closed, for which there is no word."""
@@ -143,7 +151,7 @@ class GitLab:
         pull = self.read_pull(answer)
         stages = {"merged": Stage.MERGED, "closed": Stage.CLOSED}
         return Listed(
-            "" if pull.is_fork else part(answer, "source_branch", str),
+            "" if pull.is_fork else pull.branch,
             pull.target,
             Proposal(
                 pull.number,
@@ -164,3 +172,10 @@ class GitLab:
         """What is not named stays."""
         asked = {"title": title, "description": body, **({"state_event": "close"} if close else {})}
         return Call("PUT", f"{self._at}/merge_requests/{number}", asked)
+
+
+def _ref(pull: Pull) -> dict[str, str]:
+    """The branch that statuses are kept under. Left to itself, GitLab takes one of the project that has the commit:
+    maybe another one, and for the head of a fork there is none, which is 404."""
+    # A longer name would be refused. Without it at least the project's own branches get their statuses.
+    return {"ref": pull.branch} if 0 < len(pull.branch) <= _LONGEST_REF else {}

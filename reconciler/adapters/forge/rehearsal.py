@@ -12,6 +12,8 @@ from reconciler.errors import ForgeError
 from reconciler.ports.forge import Comment, Pull, Status
 
 _ME = "the token's account"
+_BRANCH = "BRANCH"
+"""Stands for the pull request's, which only the forge knows."""
 
 
 class Rehearsal:
@@ -40,7 +42,7 @@ class Rehearsal:
     def pull(self, number: int) -> Pull:
         """An open pull request with the head that was given."""
         self._tell(self._dialect.pull(number))
-        return Pull(number, "", self._head, "", is_open=True, is_fork=False)
+        return Pull(number, "", self._head, "", is_open=True, is_fork=False, branch=_BRANCH)
 
     def pulls(self, target: str) -> Iterator[Pull]:
         """None."""
@@ -64,13 +66,13 @@ class Rehearsal:
         self._tell(self._dialect.edit_comment(number, comment, body))
         return Comment(comment, _ME, body)
 
-    def statuses(self, commit: str) -> tuple[Status, ...]:
+    def statuses(self, pull: Pull) -> tuple[Status, ...]:
         """Those that were set here."""
         self.who()
-        self._tell(self._dialect.statuses(commit))
-        return tuple(self._set.values()) if commit == self._head else ()
+        self._tell(self._dialect.statuses(pull))
+        return tuple(self._set.values()) if pull.head == self._head else ()
 
-    def set_status(self, commit: str, status: Status) -> None:
+    def set_status(self, pull: Pull, status: Status) -> None:
         """Only told."""
-        self._tell(self._dialect.set_status(commit, status))
+        self._tell(self._dialect.set_status(pull, status))
         self._set[status.context] = status

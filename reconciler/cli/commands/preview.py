@@ -125,6 +125,8 @@ def preview(
             done = posting.finish(body, made)
     if not dry_run:
         _tell(output, number, done)
+    if posting.refused:
+        raise posting.refused
     if made.errors:
         ctx.exit(1)
 

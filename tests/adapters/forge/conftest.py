@@ -12,6 +12,7 @@ import pytest
 from reconciler.adapters.forge import Gitea, GitHub, GitLab, HttpForge
 from reconciler.adapters.forge.token import TokenFile
 from reconciler.ports import OnRequest
+from reconciler.ports.forge import Pull
 from reconciler.redaction import Redactor
 from tests.adapters.registry.support import StillClock
 from tests.servers.forge import REPOSITORY, PullRequest, TestForge, running
@@ -22,6 +23,7 @@ DIALECTS: dict[str, type[GitHub] | type[GitLab] | type[Gitea]] = {
     "gitea": Gitea,
 }
 HEAD = "0123456789" * 4
+PULL = Pull(7, "Change a pool", HEAD, "main", is_open=True, is_fork=False, branch="change")
 
 Connect = Callable[..., HttpForge]
 

@@ -12,7 +12,7 @@ from reconciler.core.comment import LIMITS
 from reconciler.errors import ForgeError
 from reconciler.ports import Request
 from reconciler.ports.forge import Pull, State, Status
-from tests.adapters.forge.conftest import DIALECTS, HEAD, Connect
+from tests.adapters.forge.conftest import DIALECTS, HEAD, PULL, Connect
 from tests.adapters.registry.support import Answer, scripted
 from tests.servers.forge import PullRequest, Reply, TestForge
 from tests.servers.forge_actions import User
@@ -23,14 +23,16 @@ GREEN = Status("reconciler/default", State.SUCCESS, "0 of 2 images would be buil
 def test_a_pull_request_is_read(client: HttpForge, forge: TestForge) -> None:
     where = "refs/merge-requests" if forge.kind == "gitlab" else "refs/pull"
     author = "mallory" if forge.kind == "github" else "8"
-    read = Pull(7, "Change a pool", HEAD, "main", is_open=True, is_fork=False, author=author)
-    assert client.pull(7) == replace(read, ref=f"{where}/7/head")
-    forge.pulls[8] = PullRequest(8, HEAD, "Other", "stable", open=False, fork=True, labels=("os", "a, b"))
-    other = Pull(8, "Other", HEAD, "stable", is_open=False, is_fork=True, author=author)
+    assert client.pull(7) == replace(PULL, author=author, ref=f"{where}/7/head")
+    forge.pulls[8] = PullRequest(
+        8, HEAD, "Other", "stable", open=False, fork=True, labels=("os", "a, b"), branch="x/y"
+    )
+    other = Pull(8, "Other", HEAD, "stable", is_open=False, is_fork=True, author=author, branch="x/y")
     labels = frozenset({"os", "a, b"})
     assert client.pull(8) == replace(other, labels=labels, ref=f"{where}/8/head")
     forge.pulls[8] = replace(forge.pulls[8], merged="3" * 40)
-    assert client.pull(8).merged == "3" * 40
+    merged = client.pull(8)
+    assert (merged.merged, merged.branch) == ("3" * 40, "x/y")
 
 
 def test_all_open_pull_requests_into_a_branch_are_listed(client: HttpForge, forge: TestForge) -> None:
@@ -112,42 +114,78 @@ def test_a_deleted_account_is_nobody(client: HttpForge, forge: TestForge) -> Non
 
 def test_a_status_is_set_and_read_back(client: HttpForge, forge: TestForge) -> None:
     for state in State:
-        client.set_status(HEAD, Status("reconciler/default", state, state.value))
+        client.set_status(PULL, Status("reconciler/default", state, state.value))
     red = Status("reconciler/default", State.FAILURE, "failure")
-    assert client.statuses(HEAD) == (red,)
-    client.set_status(HEAD, Status("reconciler/default/worker", State.PENDING, ""))
-    assert set(client.statuses(HEAD)) == {red, Status("reconciler/default/worker", State.PENDING, "")}
-    assert client.statuses("f" * 40) == ()
+    assert client.statuses(PULL) == (red,)
+    client.set_status(PULL, Status("reconciler/default/worker", State.PENDING, ""))
+    assert set(client.statuses(PULL)) == {red, Status("reconciler/default/worker", State.PENDING, "")}
+    assert client.statuses(replace(PULL, head="f" * 40)) == ()
     assert forge.standing()["reconciler/default"] == ("failed" if forge.kind == "gitlab" else "failure")
+
+
+@pytest.mark.parametrize("head", ["a" * 40, HEAD])
+def test_a_status_names_the_branch_where_that_is_asked_for(
+    client: HttpForge, forge: TestForge, head: str
+) -> None:
+    """GitLab keeps statuses by branch, and finds none of its own for what only a fork has."""
+    forge.pulls[8] = PullRequest(8, head, fork=True, branch="their/branch")
+    pull = client.pull(8)
+    for state in (State.PENDING, State.PENDING, State.SUCCESS):
+        client.set_status(pull, Status("reconciler/default", state, ""))
+    sent = [asked.body for asked in forge.asked if asked.method == "POST"]
+    members = {"github": {"context"}, "gitea": {"context"}, "gitlab": {"name", "ref"}}[forge.kind]
+    assert all(set(body) == {"state", "description"} | members for body in sent)
+    assert all(body.get("ref", "their/branch") == "their/branch" for body in sent)
+    assert [status.state for status in client.statuses(pull)] == [State.SUCCESS]
+
+
+@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+def test_merge_requests_of_one_commit_have_statuses_of_their_own(client: HttpForge, forge: TestForge) -> None:
+    forge.pulls[8] = PullRequest(8, HEAD, fork=True, branch="other")
+    client.set_status(PULL, Status("reconciler/default", State.PENDING, ""))
+    client.set_status(client.pull(8), GREEN)
+    client.set_status(PULL, Status("reconciler/default", State.PENDING, ""))
+    assert [status.state for status in client.statuses(PULL)] == [State.PENDING]
+    assert client.statuses(client.pull(8)) == (GREEN,)
+
+
+@pytest.mark.parametrize("forge", ["gitlab"], indirect=True)
+def test_a_branch_whose_name_is_too_long_is_not_named(client: HttpForge, forge: TestForge) -> None:
+    for length in (255, 256):
+        client.set_status(replace(PULL, branch="ä" * length), GREEN)
+    assert ["ref" in asked.body for asked in forge.asked] == [True, False]
+    forge.pulls[8] = PullRequest(8, "a" * 40, fork=True, branch="x" * 256)
+    with pytest.raises(ForgeError, match="404 References for commit Not Found"):
+        client.set_status(client.pull(8), GREEN)
 
 
 def test_the_last_of_many_statuses_counts(client: HttpForge, forge: TestForge) -> None:
     for number in range(130):
-        client.set_status(HEAD, Status(f"reconciler/{number % 120}", State.SUCCESS, str(number)))
-    found = {status.context: status.description for status in client.statuses(HEAD)}
+        client.set_status(PULL, Status(f"reconciler/{number % 120}", State.SUCCESS, str(number)))
+    found = {status.context: status.description for status in client.statuses(PULL)}
     assert len(found) == 120
     assert (found["reconciler/5"], found["reconciler/15"]) == ("125", "15")
     assert any("page=2" in asked.query for asked in forge.asked)
 
 
 def test_a_status_that_somebody_else_has_set_is_not_ours(client: HttpForge, forge: TestForge) -> None:
-    client.set_status(HEAD, GREEN)
+    client.set_status(PULL, GREEN)
     ours, forge.user = forge.user, forge.other
-    client.set_status(HEAD, GREEN)
+    client.set_status(PULL, GREEN)
     forge.user = ours
-    assert client.statuses(HEAD) == ()
+    assert client.statuses(PULL) == ()
 
 
 def test_to_set_what_is_set_is_no_error(client: HttpForge) -> None:
     """GitLab refuses it; then it is asked whether it is so."""
     for _ in range(2):
-        client.set_status(HEAD, Status("reconciler/default", State.PENDING, "wait"))
-    assert [status.state for status in client.statuses(HEAD)] == [State.PENDING]
+        client.set_status(PULL, Status("reconciler/default", State.PENDING, "wait"))
+    assert [status.state for status in client.statuses(PULL)] == [State.PENDING]
 
 
 def test_a_long_description_is_cut_to_what_is_taken(client: HttpForge) -> None:
-    client.set_status(HEAD, Status("reconciler/default", State.SUCCESS, "x" * 500))
-    assert client.statuses(HEAD)[0].description == "x" * 140
+    client.set_status(PULL, Status("reconciler/default", State.SUCCESS, "x" * 500))
+    assert client.statuses(PULL)[0].description == "x" * 140
 
 
 def test_a_comment_above_the_limit_is_not_sent(client: HttpForge, forge: TestForge) -> None:
@@ -168,7 +206,7 @@ def test_every_request_is_told_of(connect: Connect) -> None:
     told: list[Request] = []
     client = connect(on_request=told.append)
     client.pull(7)
-    client.set_status(HEAD, GREEN)
+    client.set_status(PULL, GREEN)
     with pytest.raises(ForgeError):
         client.pull(9)
     assert told == [
@@ -198,7 +236,7 @@ def test_only_gitlab_has_groups_in_groups() -> None:
 
 def test_what_is_no_commit_is_refused(client: HttpForge, forge: TestForge) -> None:
     with pytest.raises(ForgeError, match="not the full id"):
-        client.set_status("main/../../x", GREEN)
+        client.set_status(replace(PULL, head="main/../../x"), GREEN)
     with pytest.raises(ForgeError, match="not the full id"):
-        client.statuses("HEAD")
+        client.statuses(replace(PULL, head="HEAD"))
     assert not any("statuses" in line for line in forge.lines())

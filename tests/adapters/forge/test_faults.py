@@ -12,7 +12,7 @@ from reconciler.adapters.forge.retry import BUDGET, TRIES
 from reconciler.adapters.forge.wire import api_url
 from reconciler.errors import Disposition, ForgeError, ForgeUnavailable
 from reconciler.ports.forge import State, Status
-from tests.adapters.forge.conftest import DIALECTS, HEAD, Connect
+from tests.adapters.forge.conftest import DIALECTS, HEAD, PULL, Connect
 from tests.adapters.registry.support import Answer, StillClock, scripted, silent_port
 from tests.servers.forge import REPOSITORY, Reply, TestForge
 
@@ -83,7 +83,7 @@ def test_a_secondary_limit_that_says_no_time_is_given_a_minute(
             403, {"message": "You have exceeded a secondary rate limit."}, {"X-RateLimit-Remaining": "4000"}
         )
     )
-    client.set_status(HEAD, GREEN)
+    client.set_status(PULL, GREEN)
     assert clock.slept == [60.0]
 
 
@@ -188,16 +188,16 @@ def test_a_repository_that_was_renamed_is_followed_on_the_same_forge(
     old = forge.url + dialect.pull(7).path
     forge.answer(Reply(301, {"message": "Moved Permanently"}, {"Location": old}))
     assert client.pull(7).head == HEAD
-    to = forge.url + dialect.set_status(HEAD, GREEN).path
+    to = forge.url + dialect.set_status(PULL, GREEN).path
     forge.answer(Reply(307, {"message": "Temporary Redirect"}, {"Location": to}), "POST ")
-    client.set_status(HEAD, GREEN)
+    client.set_status(PULL, GREEN)
     assert len(forge.set) == 1
 
 
 def test_a_write_is_not_made_a_read_by_a_redirect(client: HttpForge, forge: TestForge) -> None:
     forge.answer(Reply(302, {}, {"Location": forge.url + "/user"}), "POST ")
     with pytest.raises(ForgeError, match="answered 302"):
-        client.set_status(HEAD, GREEN)
+        client.set_status(PULL, GREEN)
 
 
 def test_redirects_that_lead_nowhere_or_in_a_circle_end(client: HttpForge, forge: TestForge) -> None:

@@ -16,7 +16,7 @@ from jsonschema import Draft4Validator
 
 from reconciler.adapters.forge import HttpForge
 from reconciler.ports.forge import State, Status
-from tests.adapters.forge.conftest import HEAD
+from tests.adapters.forge.conftest import PULL
 from tests.adapters.forge.published import KEPT, OPERATIONS, cut
 from tests.servers.forge import BASES, Asked, TestForge
 
@@ -88,8 +88,8 @@ def test_what_is_said_is_what_is_published(client: HttpForge, forge: TestForge) 
     client.revise(request.number, "Update worker", "over", close=True)
     assert client.past_proposal("change-2", "main") is not None
     for state in State:
-        client.set_status(HEAD, Status("reconciler/default", state, "said"))
-    assert len(client.statuses(HEAD)) == 1
+        client.set_status(PULL, Status("reconciler/default", state, "said"))
+    assert len(client.statuses(PULL)) == 1
     assert len(forge.exchanges) == 14
     for asked, reply in forge.exchanges:
         body, answer, query = parts(forge.kind, operation(forge.kind, asked), reply.status)

@@ -130,14 +130,15 @@ class FakeForge:
         said[index] = replace(said[index], body=body.replace("\n", "\r\n"))
         return said[index]
 
-    def statuses(self, commit: str) -> tuple[Status, ...]:
+    def statuses(self, pull: Pull) -> tuple[Status, ...]:
         """Those set last."""
-        return tuple(self.shown.get(commit, {}).values())
+        return tuple(self.shown.get(pull.head, {}).values())
 
-    def set_status(self, commit: str, status: Status) -> None:
+    def set_status(self, pull: Pull, status: Status) -> None:
         """As told."""
+        self._fail(f"status of {pull.number}")
         self.done.append(f"{status.state} {status.context}")
-        self.shown.setdefault(commit, {})[status.context] = status
+        self.shown.setdefault(pull.head, {})[status.context] = status
 
     def _fail(self, name: str) -> None:
         if self.errors.get(name):

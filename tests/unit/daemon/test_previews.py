@@ -163,6 +163,32 @@ def test_what_goes_wrong_with_one_keeps_nobody_else_waiting(scene: Scene) -> Non
         )
 
 
+def test_statuses_that_are_refused_keep_no_comment_back(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither for a plan nor for there being none; it is told once, and a problem until they are taken."""
+    head = scene.propose(7, WORKER)
+    scene.forge.errors["status of 7"] = [ForgeError("not there", hint="ask") for _ in range(4)]
+    seen: list[tuple[str, tuple[str, ...]]] = []
+    for at in (50, 199, 399):
+        scene.at(at, lambda: seen.append((scene.notes(7), scene.previewer.report.problems)))
+    scene.at(99, lambda: scene.repository.conflicts.add(head))
+    scene.at(100, lambda: scene.push({"notes.txt": "1"}))
+    scene.at(199.5, lambda: seen.append(("", tuple(scene.forge.done))))
+    scene.at(300, lambda: scene.propose(7, {**WORKER, **INFRA}))
+    scene.run(400)
+    (first, refused), (second, unplanned), (_, done), (third, problems) = seen
+    assert (first, refused) == ("", ("pull request 7: not there",))
+    assert second.startswith("**No plan could be made of")
+    assert [text.partition(" conflicts")[0] for text in unplanned] == [f"pull request 7: {head[:12]}"]
+    assert done == ("comment on 7", "edit on 7")
+    assert (third, problems) == ("", ())
+    assert scene.forge.done[-1] == "success reconciler/default"
+    assert [text for text in caplog.messages if "statuses" in text] == [
+        "not all statuses are taken: not there"
+    ]
+
+
 def test_git_that_lags_behind_the_forge_is_asked_again(scene: Scene) -> None:
     head = scene.propose(7, WORKER)
     scene.repository.refs["refs/pull/7/head"] = scene.base

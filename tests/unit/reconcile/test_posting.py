@@ -9,7 +9,7 @@ import pytest
 
 from reconciler.core.model import Arch
 from reconciler.core.plan import Action, Cell, Plan, PoolPlan, Reason
-from reconciler.errors import Fault, ForgeUnavailable
+from reconciler.errors import Fault, ForgeError, ForgeUnavailable
 from reconciler.ports.forge import DESCRIPTION, Comment, Pull, State, Status
 from reconciler.reconcile.posting import MOST_POOLS, Posted, Posting, Result, aggregate, verdicts
 
@@ -20,13 +20,15 @@ BODY = f"{MARKER}\n### 1 of 2 images would be built\n"
 
 @dataclass
 class FakeForge:
-    """Implements `ports.forge.Forge`, remembers what was done in which order, and breaks off where it is told to."""
+    """Implements `ports.forge.Forge`, remembers what was done in which order, and breaks off where it is told to. It
+    refuses statuses by their context, alone or with their state, and to show any."""
 
     said: list[Comment] = field(default_factory=list)
     shown: dict[str, Status] = field(default_factory=dict)
     done: list[str] = field(default_factory=list)
     head: str = HEAD
     breaks_at: int = -1
+    refuses: frozenset[str] = frozenset()
     comment_limit: int = 65_536
 
     def who(self) -> str:
@@ -52,12 +54,16 @@ class FakeForge:
         self.said[index] = replace(self.said[index], body=body)
         return self.said[index]
 
-    def statuses(self, commit: str) -> tuple[Status, ...]:
-        return tuple(self.shown.values()) if commit == HEAD else ()
+    def statuses(self, pull: Pull) -> tuple[Status, ...]:
+        if "statuses" in self.refuses:
+            raise ForgeError("they are secret")
+        return tuple(self.shown.values()) if pull.head == HEAD else ()
 
-    def set_status(self, commit: str, status: Status) -> None:
-        assert commit == HEAD
+    def set_status(self, pull: Pull, status: Status) -> None:
+        assert pull.head == HEAD
         self._do(f"{status.context} {status.state}")
+        if {status.context, f"{status.context} {status.state}"} & self.refuses:
+            raise ForgeError(f"no {status.context}")
         self.shown[status.context] = status
 
     def _do(self, what: str) -> None:
@@ -140,6 +146,77 @@ def test_whatever_breaks_off_leaves_no_success_too_many(made: Plan, breaks_at: i
         s.context: s.state for s in verdicts(made, "default")
     }
     assert [said.body for said in forge.said] == [BODY]
+
+
+@pytest.mark.parametrize(
+    ("refuses", "done", "stand"),
+    [
+        pytest.param(
+            {"reconciler/default", "statuses"},
+            [
+                "reconciler/default pending",
+                "reconciler/default pending",
+                "comment",
+                "reconciler/default failure",
+            ],
+            [],
+            id="all: nothing but the aggregate is tried",
+        ),
+        pytest.param(
+            {"reconciler/default pending"},
+            [
+                "reconciler/default pending",
+                "reconciler/default pending",
+                "comment",
+                "reconciler/default failure",
+            ],
+            ["reconciler/default"],
+            id="that it is pending: how it ended may be taken",
+        ),
+        pytest.param(
+            {"reconciler/default/worker"},
+            [
+                "reconciler/default pending",
+                "reconciler/default/worker pending",
+                "reconciler/default/infra pending",
+                "comment",
+                "reconciler/default/infra success",
+                "reconciler/default failure",
+            ],
+            ["reconciler/default", "reconciler/default/infra"],
+            id="one pool: the others end",
+        ),
+    ],
+)
+def test_statuses_that_are_refused_keep_no_comment_back(
+    refuses: set[str], done: list[str], stand: list[str]
+) -> None:
+    forge = FakeForge(refuses=frozenset(refuses))
+    one = posting(forge)
+    one.start()
+    result = one.finish(BODY, BAD)
+    assert forge.done == done
+    assert result.posted is Posted.CREATED
+    assert [status.context for status in result.statuses] == stand
+    assert one.refused is not None
+    assert one.refused.message.startswith("no reconciler/default")
+
+
+def test_statuses_that_may_not_be_read_are_all_said_again() -> None:
+    forge = FakeForge(refuses=frozenset({"statuses"}))
+    for _ in range(2):
+        forge.done.clear()
+        one = posting(forge)
+        one.finish(BODY, GOOD)
+        assert [line for line in forge.done if line != "comment"] == [
+            "reconciler/default pending",
+            "reconciler/default/worker pending",
+            "reconciler/default/infra pending",
+            "reconciler/default/worker success",
+            "reconciler/default/infra success",
+            "reconciler/default success",
+        ]
+        assert one.refused is not None
 
 
 def test_the_same_preview_again_says_nothing_new() -> None:
