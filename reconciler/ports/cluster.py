@@ -53,8 +53,8 @@ class Api(Protocol):
     def patch(
         self, kind: Kind, name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> Json | None:
-        """Change an object by a JSON merge patch; None when it is gone. A `metadata.resourceVersion` in the patch makes
-        it conditional. Raises Conflict."""
+        """Change an object by a JSON merge patch; None when it is gone. A `resourceVersion` or a `uid` in its
+        metadata makes it conditional. Raises Conflict."""
 
     def delete(self, kind: Kind, name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete an object, and in the background what it owns; with `uid` only that one. None there is fine."""

@@ -125,8 +125,8 @@ class KubernetesApi:
     def patch(
         self, kind: Kind, name: str, body: Json, namespace: str = "", *, subresource: str = ""
     ) -> Json | None:
-        """Change an object by a JSON merge patch; None when it is gone. A `metadata.resourceVersion` in the patch makes
-        it conditional. Raises Conflict."""
+        """Change an object by a JSON merge patch; None when it is gone. A `resourceVersion` or a `uid` in its
+        metadata makes it conditional. Raises Conflict."""
         place = path_of(kind, namespace, _named(name), subresource)
         what = f"{kind.plural}/{subresource}" if subresource else kind.plural
         query = (("fieldManager", FIELD_MANAGER),)

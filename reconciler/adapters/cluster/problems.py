@@ -7,11 +7,12 @@ Does not belong here: trying again. None of these exceptions leaves this package
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any, Final
 
 from kubernetes.client.exceptions import ApiException
 from urllib3 import exceptions as lost
+
+from reconciler.adapters.cluster.parts import mapping, sequence
 
 SAID_LIMIT: Final = 500
 """Characters of the server's own words that fit into one of our messages."""
@@ -34,12 +35,16 @@ class Problem(Exception):
 
 
 class Refused(Problem):
-    """The same request would fail again. `status` is HTTP's, `reason` Kubernetes' word for it, '' for none."""
+    """The same request would fail again. `status` is HTTP's, `reason` Kubernetes' word for it, '' for none;
+    `is_conflict` says that the object is not the one that was meant, or not any more."""
 
-    def __init__(self, message: str, *, status: int, reason: str = "", hint: str = "") -> None:
+    def __init__(
+        self, message: str, *, status: int, reason: str = "", hint: str = "", is_conflict: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.reason = reason
+        self.is_conflict = is_conflict
 
 
 class Transient(Problem):
@@ -67,13 +72,15 @@ class UnknownKind(Problem):
 
 def answered(status: int, reason: str, body: bytes, retry_after: float | None) -> Problem:
     """What an answer that is no success means; `reason` is HTTP's phrase."""
-    said, word = _words(body)
+    said, word, fields = _words(body)
     message = f"answered {status} {printable(reason)}".rstrip() + (f": {printable(said)}" if said else "")
     # 501 and 505 are the server errors that say "never".
     if status in (408, 429) or (status >= 500 and status not in (501, 505)):
         return Transient(message, retry_after=retry_after)
     hint = {401: NOT_ACCEPTED, 403: NOT_ALLOWED}.get(status, "")
-    return Refused(message, status=status, reason=word, hint=hint)
+    # A patch for another uid is not a conflict to the API server, but an attempt to change the uid.
+    conflict = status == 409 or (status == 422 and "metadata.uid" in fields)
+    return Refused(message, status=status, reason=word, hint=hint, is_conflict=conflict)
 
 
 def unreachable(error: Exception) -> Transient:
@@ -105,17 +112,20 @@ def printable(text: str) -> str:
     return flat if len(flat) <= SAID_LIMIT else flat[:SAID_LIMIT] + "…"
 
 
-def _words(body: bytes) -> tuple[str, str]:
-    """The message and the reason of a `Status`, or the plain text that a proxy in between answered with."""
+def _words(body: bytes) -> tuple[str, str, frozenset[str]]:
+    """The message, the reason, and the fields at fault of a `Status`; or a proxy's plain text in between."""
     try:
         status: Any = json.loads(body)
     except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
-        return ("" if text.lstrip().startswith("<") else text), ""
-    if not isinstance(status, Mapping):
-        return "", ""
-    message, reason = status.get("message"), status.get("reason")
-    return message if isinstance(message, str) else "", reason if isinstance(reason, str) else ""
+        return ("" if text.lstrip().startswith("<") else text), "", frozenset()
+    causes = sequence(mapping(status, "details").get("causes"))
+    return _text(status, "message"), _text(status, "reason"), frozenset(_text(c, "field") for c in causes)
+
+
+def _text(found: Any, key: str) -> str:
+    value = mapping(found).get(key)
+    return value if isinstance(value, str) else ""
 
 
 def _cause(error: BaseException) -> str:

@@ -106,7 +106,7 @@ class Wire:
         )
         hint = self._redactor.clean(problem.hint)
         if isinstance(problem, Refused):
-            kind = Conflict if problem.status == 409 else ClusterError
+            kind = Conflict if problem.is_conflict else ClusterError
             return kind(message, hint=hint)
         return ClusterUnavailable(message, hint=hint)
 

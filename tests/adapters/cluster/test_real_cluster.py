@@ -217,7 +217,7 @@ def test_the_verbs_do_what_they_say(plane: ControlPlane, namespace: str) -> None
     assert changed["data"] == {"c": "d"}
     with pytest.raises(Conflict, match="modified"):
         api.patch(CONFIG_MAPS, "one", conditional, namespace)
-    with pytest.raises(Conflict, match="UID"):
+    with pytest.raises(Conflict, match="uid"):
         api.patch(CONFIG_MAPS, "one", {"metadata": {"uid": "another"}}, namespace)
     (listed,) = [item for item in api.list(CONFIG_MAPS, namespace) if item["metadata"]["name"] == "one"]
     assert (listed["kind"], listed["apiVersion"]) == ("ConfigMap", "v1")
