@@ -26,6 +26,8 @@ MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_EVENTS: Final = 50_000
 MAX_FAULTS: Final = 100
+_MOST_SAID: Final = 10
+"""Values of one key; a document that gives more could be anything."""
 
 Pointer = tuple[str | int, ...]
 """Keys and list positions from the root of a document to a value."""
@@ -183,25 +185,30 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, path: str) -> Fault:
 class _Head:
     """What the top level of a document says. `identities` are all pairs of apiVersion and kind that it may mean: '' for
     one that is not given, None where it cannot be told; `hides` says whether some key could turn out to be any;
-    `items` are the first events of what stands under that key."""
+    `items` are the places of the first events of what stands under that key."""
 
     identities: tuple[tuple[str | None, str | None], ...]
     hides: bool
-    items: tuple[yaml.Event, ...]
+    items: tuple[int, ...]
 
     @classmethod
     def of(cls, events: list[yaml.Event]) -> _Head:
-        said: dict[str, list[yaml.Event]] = {"apiVersion": [], "kind": [], "items": []}
+        said: dict[str, list[int]] = {"apiVersion": [], "kind": [], "items": []}
         hides = False
-        for key, value in _top_level(events):
+        for key, place in _top_level(events):
             if isinstance(key, yaml.ScalarEvent) and key.tag is None and not _is_merge(key):
                 if key.value in said:
-                    said[key.value].append(value)
+                    said[key.value].append(place)
             elif not isinstance(key, yaml.CollectionStartEvent):
                 hides = True
-        missing = None if hides else ""
-        versions, kinds = ([_told(one) for one in said[name]] or [missing] for name in ("apiVersion", "kind"))
-        return cls(tuple(product(versions, kinds)), hides, tuple(said["items"]))
+
+        def told(name: str) -> tuple[str | None, ...]:
+            values = tuple(dict.fromkeys(_told(events[place]) for place in said[name]))
+            if len(values) > _MOST_SAID:
+                return (None,)
+            return values or (None if hides else "",)
+
+        return cls(tuple(product(told("apiVersion"), told("kind"))), hides, tuple(said["items"]))
 
     def could_be(self, wanted: Container[tuple[str, str]]) -> bool:
         """Whether the document is wanted, or cannot be told."""
@@ -237,22 +244,23 @@ def _objects(
             continue
         if head.hides and not head.items:
             faults.append(_hidden_items(path, events[1]))
-        for value in head.items:
-            if isinstance(value, yaml.AliasEvent):
-                faults.append(_hidden_items(path, value))
-            elif isinstance(value, yaml.SequenceStartEvent):
-                for item in reversed(_items(events, value)):
+        for place in head.items:
+            if isinstance(events[place], yaml.AliasEvent):
+                faults.append(_hidden_items(path, events[place]))
+            elif isinstance(events[place], yaml.SequenceStartEvent):
+                for item in reversed(_items(events, place)):
                     if isinstance(item[0], yaml.AliasEvent):
                         faults.append(_hidden_items(path, item[0]))
                     else:
                         pending.append(([events[0], *item, events[-1]], typed))
 
 
-def _items(events: list[yaml.Event], sequence: yaml.Event) -> list[list[yaml.Event]]:
-    """The events of each item of a sequence."""
+def _items(events: list[yaml.Event], sequence: int) -> list[list[yaml.Event]]:
+    """The events of each item of the sequence that begins at this place."""
     found: list[list[yaml.Event]] = []
     depth = 0
-    for event in events[events.index(sequence) + 1 :]:
+    for place in range(sequence + 1, len(events)):
+        event = events[place]
         if isinstance(event, yaml.CollectionEndEvent):
             if not depth:
                 break
@@ -278,13 +286,13 @@ def _told(event: yaml.Event) -> str | None:
     return event.value if isinstance(event, yaml.ScalarEvent) and event.tag is None else None
 
 
-def _top_level(events: list[yaml.Event]) -> Iterator[tuple[yaml.Event, yaml.Event]]:
-    """First events of each key and value of the document's mapping; nothing when it is none."""
+def _top_level(events: list[yaml.Event]) -> Iterator[tuple[yaml.Event, int]]:
+    """The first event of each key of the document's mapping, and the place of its value's; nothing when it is none."""
     if not isinstance(events[1], yaml.MappingStartEvent):
         return
     depth = 0
     key: yaml.Event | None = None
-    for event in events[2:]:
+    for place, event in enumerate(events[2:], 2):
         if isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
             continue
@@ -292,7 +300,7 @@ def _top_level(events: list[yaml.Event]) -> Iterator[tuple[yaml.Event, yaml.Even
             if key is None:
                 key = event
             else:
-                yield key, event
+                yield key, place
                 key = None
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1

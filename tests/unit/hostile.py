@@ -41,6 +41,24 @@ HOSTILE = (
     _case("60,000 braces", HEAD + "a: " + "{" * 60_000, "is nested more than 32 levels deep", 3),
     _case("60,000 dashes", HEAD + "a:\n" + "- " * 60_000, "is nested more than 32 levels deep", 4),
     _case("60,000 brackets of nobody", "[" * 60_000, "is nested more than 32 levels deep", 1),
+    _case(
+        "12,000 kinds and versions",
+        "".join(f"kind: k{n}\napiVersion: v{n}\n" for n in range(12_000)),
+        "key 'kind' is given twice (first on line 1)",
+        3,
+    ),
+    _case(
+        "16,000 times the items of a list",
+        "kind: List\nitems: *x\n" + "items: []\n" * 16_000,
+        "is a list with items that an alias or a merge key hides",
+        2,
+    ),
+    _case(
+        "lists in lists in lists",
+        "items: [{kind: List, " * 15 + "items: *x" + "}]" * 15 + "\nkind: List\n",
+        "is a list with items that an alias or a merge key hides",
+        1,
+    ),
     _case("duplicate key", HEAD + "a: 1\nb: 2\na: 3\n", "key 'a' is given twice (first on line 3)", 5),
     _case(
         "duplicate nested key", HEAD + 'a: {b: 1, "b": 2}\n', "key 'b' is given twice (first on line 3)", 3
