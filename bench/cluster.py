@@ -27,6 +27,7 @@ from bench.instant import push_base
 from bench.kubelets import Kubelets
 from bench.measure import ROOT, described, machine
 from bench.script import follow
+from reconciler.adapters.builders.job.names import EPHEMERAL
 from reconciler.core.model import Arch
 from tests.controlplane import ControlPlane, programs
 from tests.servers.daemon import DaemonProcess, wait_for
@@ -93,6 +94,11 @@ class Site:
         """The path of the Jobs."""
         return f"/apis/batch/v1/namespaces/{self.namespace}/jobs"
 
+    def has_inputs(self) -> bool:
+        """Whether there are inputs of builds."""
+        path = f"/api/v1/namespaces/{self.namespace}/configmaps"
+        return bool(self.plane.api.get(path, limit=1, labelSelector=f"{EPHEMERAL}=true")["items"])
+
     def count(self, path: str) -> int:
         """How many objects there are; the API server counts."""
         found = self.plane.api.get(path, limit=1)
@@ -129,14 +135,9 @@ def _pool(name: str, selector: Mapping[str, str] | None = None) -> dict[str, Any
     }
 
 
-def settled(daemon: DaemonProcess, before: float = 0) -> bool:
-    """Whether more passes than `before` have found nothing left to do."""
-    return settled_passes(daemon) > before
-
-
-def settled_passes(daemon: DaemonProcess) -> float:
-    """How many passes have found nothing left to do."""
-    return daemon.metric("reconciler_reconcile_duration_seconds_count", outcome="settled")
+def settled(daemon: DaemonProcess) -> bool:
+    """Whether a pass has found nothing left to do."""
+    return daemon.metric("reconciler_reconcile_duration_seconds_count", outcome="settled") > 0
 
 
 def counted(daemon: DaemonProcess) -> dict[str, Counter[str]]:
@@ -173,9 +174,8 @@ def reconcile(site: Site, pools: int, kubelets: Kubelets) -> dict[str, Any]:
         annotated = time.monotonic() - began
         asked = {system: count - before[system] for system, count in counted(daemon).items()}
         peak = held_mib(daemon.pid, "VmHWM")
-        passes = settled_passes(daemon)
         # What is left to be cleared away is work too, though nobody waits for it.
-        _wait(lambda: settled(daemon, passes) and is_quiet(daemon), kubelets, daemon)
+        _wait(lambda: not site.has_inputs() and is_quiet(daemon), kubelets, daemon)
         after = counted(daemon)["kubernetes"] - before["kubernetes"]
         if daemon.stop():
             raise RuntimeError("the daemon did not end well")
