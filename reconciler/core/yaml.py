@@ -1,8 +1,8 @@
 """Strict YAML: the bytes of a file as plain values with the line of each, or every fault by name.
 
 Belongs here: limits, syntax, and what YAML can say that a Kubernetes document must not.
-Does not belong here: what an unquoted word is (`scalars`), what a document means (`documents`), and files
-themselves.
+Does not belong here: which objects a document holds (`objects`), what an unquoted word is (`scalars`), what a document
+means (`documents`), and files themselves.
 
 PyYAML is used for its event stream only. Its composer and constructor recurse on input depth (30,000
 brackets end the process), resolve aliases without limit, and let `ValueError` out; building values from
@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import product
 from typing import Any, Final
 
 import yaml
 
+from reconciler.core.objects import is_merge, is_plain, line_of, objects
 from reconciler.core.scalars import UnsafeNumber, plain
 from reconciler.errors import Fault, InvalidInput
 
@@ -26,8 +26,6 @@ MAX_BYTES: Final = 1 << 20
 MAX_DEPTH: Final = 32
 MAX_EVENTS: Final = 50_000
 MAX_FAULTS: Final = 100
-_MOST_SAID: Final = 10
-"""Values of one key; a document that gives more could be anything."""
 
 Pointer = tuple[str | int, ...]
 """Keys and list positions from the root of a document to a value."""
@@ -88,7 +86,7 @@ def read(content: bytes, path: str, wanted: Container[tuple[str, str]]) -> tuple
     end = 0
     for document in _documents(text, path, faults):
         start, end = end, _end(document[-1])
-        found = list(_objects(document, path, wanted, faults))
+        found = list(objects(document, path, wanted, faults))
         if found and (odd := _ODD_BREAK.search(text, start, end)):
             faults.append(_odd_break(text, path, odd))
         for events in found:
@@ -140,7 +138,7 @@ def _documents(text: str, path: str, faults: list[Fault]) -> Iterator[list[yaml.
     line = 0
     try:
         for event in yaml.parse(text, Loader=_LOADER):
-            line = _line(event)
+            line = line_of(event)
             count += 1
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
@@ -181,145 +179,8 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, path: str) -> Fault:
     return Fault(path, line, f"is not valid YAML: {what}", "check indentation, quotes and brackets here")
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """What the top level of a document says. `identities` are all pairs of apiVersion and kind that it may mean: '' for
-    one that is not given, None where it cannot be told; `hides` says whether some key could turn out to be any;
-    `items` are the places of the first events of what stands under that key."""
-
-    identities: tuple[tuple[str | None, str | None], ...]
-    hides: bool
-    items: tuple[int, ...]
-
-    @classmethod
-    def of(cls, events: list[yaml.Event]) -> _Head:
-        said: dict[str, list[int]] = {"apiVersion": [], "kind": [], "items": []}
-        hides = False
-        for key, place in _top_level(events):
-            if isinstance(key, yaml.ScalarEvent) and key.tag is None and not _is_merge(key):
-                if key.value in said:
-                    said[key.value].append(place)
-            elif not isinstance(key, yaml.CollectionStartEvent):
-                hides = True
-
-        def told(name: str) -> tuple[str | None, ...]:
-            values = tuple(dict.fromkeys(_told(events[place]) for place in said[name]))
-            if len(values) > _MOST_SAID:
-                return (None,)
-            return values or (None if hides else "",)
-
-        return cls(tuple(product(told("apiVersion"), told("kind"))), hides, tuple(said["items"]))
-
-    def could_be(self, wanted: Container[tuple[str, str]]) -> bool:
-        """Whether the document is wanted, or cannot be told."""
-        return any(api is None or kind is None or (api, kind) in wanted for api, kind in self.identities)
-
-    @property
-    def is_list(self) -> bool:
-        return any(kind == "List" for _, kind in self.identities)
-
-    def is_list_of(self, wanted: Container[tuple[str, str]]) -> bool:
-        return any(
-            kind and kind.endswith("List") and (api or "", kind[:-4]) in wanted
-            for api, kind in self.identities
-        )
-
-
-def _objects(
-    document: list[yaml.Event], path: str, wanted: Container[tuple[str, str]], faults: list[Fault]
-) -> Iterator[list[yaml.Event]]:
-    """The events of a document, when it could be wanted, and of what could be in it when it is a list, or a list of
-    lists; items that cannot be told are added to `faults`."""
-    pending = [(document, False)]
-    while pending:
-        events, needs_kind = pending.pop()
-        head = _Head.of(events)
-        if head.could_be(wanted):
-            yield events
-        elif needs_kind and not any(kind for _, kind in head.identities):
-            hint = "give every item its apiVersion and kind"
-            faults.append(Fault(path, _line(events[1]), "is an item without a kind in a list of ours", hint))
-        typed = head.is_list_of(wanted)
-        if not typed and not head.is_list:
-            continue
-        if head.hides and not head.items:
-            faults.append(_hidden_items(path, events[1]))
-        for place in head.items:
-            if isinstance(events[place], yaml.AliasEvent):
-                faults.append(_hidden_items(path, events[place]))
-            elif isinstance(events[place], yaml.SequenceStartEvent):
-                for item in reversed(_items(events, place)):
-                    if isinstance(item[0], yaml.AliasEvent):
-                        faults.append(_hidden_items(path, item[0]))
-                    else:
-                        pending.append(([events[0], *item, events[-1]], typed))
-
-
-def _items(events: list[yaml.Event], sequence: int) -> list[list[yaml.Event]]:
-    """The events of each item of the sequence that begins at this place."""
-    found: list[list[yaml.Event]] = []
-    depth = 0
-    for place in range(sequence + 1, len(events)):
-        event = events[place]
-        if isinstance(event, yaml.CollectionEndEvent):
-            if not depth:
-                break
-            depth -= 1
-        elif not depth:
-            found.append([])
-        found[-1].append(event)
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-    return found
-
-
-def _hidden_items(path: str, event: yaml.Event) -> Fault:
-    return Fault(
-        path, _line(event), "is a list with items that an alias or a merge key hides", "write the items out"
-    )
-
-
-def _told(event: yaml.Event) -> str | None:
-    """What a top-level value says without resolving anything; None when it says nothing yet."""
-    if isinstance(event, yaml.CollectionStartEvent):
-        return ""
-    return event.value if isinstance(event, yaml.ScalarEvent) and event.tag is None else None
-
-
-def _top_level(events: list[yaml.Event]) -> Iterator[tuple[yaml.Event, int]]:
-    """The first event of each key of the document's mapping, and the place of its value's; nothing when it is none."""
-    if not isinstance(events[1], yaml.MappingStartEvent):
-        return
-    depth = 0
-    key: yaml.Event | None = None
-    for place, event in enumerate(events[2:], 2):
-        if isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-            continue
-        if depth == 0 and isinstance(event, yaml.NodeEvent):
-            if key is None:
-                key = event
-            else:
-                yield key, place
-                key = None
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-
-
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 0
-
-
 def _end(event: yaml.Event) -> int:
     return event.end_mark.index if event.end_mark else 0
-
-
-def _is_plain(event: yaml.ScalarEvent) -> bool:
-    return not event.style
-
-
-def _is_merge(event: yaml.ScalarEvent) -> bool:
-    return _is_plain(event) and event.value == "<<"
 
 
 @dataclass(slots=True)
@@ -378,7 +239,7 @@ class _Builder:
         return Document(self._path, line, api_version, kind, self._root, self._lines, self._text_lines)
 
     def _fault(self, event: yaml.Event, message: str, hint: str) -> None:
-        self._faults.append(Fault(self._path, _line(event), message, hint))
+        self._faults.append(Fault(self._path, line_of(event), message, hint))
 
     def _check_properties(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.anchor is not None:
@@ -396,7 +257,7 @@ class _Builder:
         if not self._stack:
             if isinstance(value, dict):
                 self._root = value
-            self._lines[()] = _line(event)
+            self._lines[()] = line_of(event)
             self._stack.append(_Frame(value, ()))
         elif self._stack[-1].awaits_key:
             self._fault(event, "a key must be text, not a list or a mapping", "write a plain word as key")
@@ -415,14 +276,14 @@ class _Builder:
             return
         pointer = self._put(value, event)
         if event.style in ("|", ">"):
-            self._text_lines[pointer] = _line(event) + 1
+            self._text_lines[pointer] = line_of(event) + 1
         else:
-            self._text_lines[pointer] = _line(event)
+            self._text_lines[pointer] = line_of(event)
 
     def _key(self, value: object, event: yaml.ScalarEvent) -> None:
         frame = self._stack[-1]
-        frame.key, frame.key_line = event.value, _line(event)
-        if _is_merge(event):
+        frame.key, frame.key_line = event.value, line_of(event)
+        if is_merge(event):
             self._fault(event, "the merge key << is not allowed", "write the merged keys out")
         elif not isinstance(value, str):
             self._fault(event, f"key {shown(event.value)} is not text", "put it in quotes")
@@ -438,7 +299,7 @@ class _Builder:
         """Attach a value to the innermost collection (or take it as a key that is no text), and say where it
         went."""
         frame = self._stack[-1]
-        line = _line(event)
+        line = line_of(event)
         if isinstance(frame.value, list):
             pointer = (*frame.pointer, len(frame.value))
             frame.value.append(value)
@@ -455,7 +316,7 @@ class _Builder:
     def _value(self, event: yaml.ScalarEvent) -> object:
         """What a scalar says; after a fault its text."""
         text = event.value
-        if not _is_plain(event):
+        if not is_plain(event):
             if "\0" in text or _has_surrogate(text):
                 self._fault(event, "an escape makes a NUL or half a character", "remove it")
             return text
