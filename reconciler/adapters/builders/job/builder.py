@@ -1,7 +1,8 @@
 """Builds images in a cluster, each as an object there; as Jobs: the `job` builder.
 
-Belongs here: making sure that builds exist, finding out how they stand, and giving them up.
-Does not belong here: what their objects look like and say (`form`), or how their inputs travel (`parcel`).
+Belongs here: making sure that builds exist, and finding out how they stand.
+Does not belong here: what their objects look like and say (`form`), how their inputs travel (`parcel`), or what is done
+about those that are given up (`clearing`).
 
 Nothing is kept here that a restart may not lose. An object's name is the compare-and-swap: whoever creates it second
 adopts it. A mark or a record on the cluster's objects outlives us.
@@ -13,15 +14,14 @@ import logging
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from threading import Event, Lock
 from typing import Final
 
 from reconciler.adapters.builders.job import adoption, failures, pods, reading, refusals
+from reconciler.adapters.builders.job.clearing import Clearing
 from reconciler.adapters.builders.job.form import JOBS, Form, Unready
 from reconciler.adapters.builders.job.glimpse import Glimpse, slim
 from reconciler.adapters.builders.job.names import (
-    DISCARDED,
     MULTI_ARCH_BUILD,
     POD,
     items,
@@ -41,19 +41,9 @@ from reconciler.ports.cluster import Api, Json
 _LOG: Final = logging.getLogger(__name__)
 _LINES: Final = 200
 """Lines of a failed build's log that are looked at."""
-_MOST_CLEARED: Final = 40
-"""Builds whose inputs are deleted in one look."""
 _PAUSE: Final = 10.0
 """Looking at all builds may take one part in so many of the time."""
 _LONGEST_PAUSE: Final = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """What is known of a build that succeeded: its object, and the ConfigMaps that were made for it."""
-
-    uid: str
-    config_maps: tuple[str, ...]
 
 
 class JobBuilder:
@@ -78,6 +68,7 @@ class JobBuilder:
         self._takes_jobs = takes_jobs
         self._form = form
         self._sender = Sender(api, objects, registry, options, form.files)
+        self._clearing = Clearing(api, form, options.namespace, self._sender)
         self._glimpse = Glimpse(api, options)
         self._woken = Event()
         self._next_look = 0.0
@@ -85,9 +76,7 @@ class JobBuilder:
         self._unusable: dict[str, Build] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._steps: dict[str, str] = {}
-        self._cleared: frozenset[str] = frozenset()
         self._announced: frozenset[str] = frozenset()
-        self._done: dict[str, _Done] = {}
         self._last: tuple[Build, ...] = ()
 
     def refusal(self, arch: Arch, needs: Needs) -> Refusal | None:
@@ -126,7 +115,7 @@ class JobBuilder:
         self._glimpse.forget()
         jobs = self._jobs()
         known = self._look(jobs)
-        self._clear([job for job in jobs if not reading.is_discarded(job)])
+        self._clearing.clear([job for job in jobs if not reading.is_discarded(job)])
         return known
 
     def _look(self, found_jobs: Collection[Json]) -> tuple[Build, ...]:
@@ -146,15 +135,9 @@ class JobBuilder:
                     failed.append((job, build))
         for work in works:
             self._write(work, failures.added(work, failed))
-        done = {str(metadata(job)["name"]): job for job in jobs if self._form.end(job) is Phase.SUCCEEDED}
-        for build in remembered.values():
-            done.pop(build.name, None)  # an earlier failure of that name is kept elsewhere
+        self._clearing.saw(jobs, {build.name for build in remembered.values()})
         with self._lock:
             found = self._unusable | found
-            self._done = {
-                name: _Done(str(metadata(job)["uid"]), self._form.config_maps(job))
-                for name, job in done.items()
-            }
             self._last = known = tuple(found[name] for name in sorted(found))
         self._tidy(jobs, remembered)
         self._forget(jobs)
@@ -175,15 +158,11 @@ class JobBuilder:
             return
         with self._lock:
             self._unusable = {name: b for name, b in self._unusable.items() if name not in unwanted}
-            done = {name: self._done[name] for name in unwanted if name in self._done}
-        if len(done) == len(unwanted):
-            # What succeeded stays as it is: nobody has to look at thousands of Jobs for it.
-            for name, of in done.items():
-                self._put_away(name, of)
+        if self._clearing.put_away(unwanted):
             return
         for job in self._jobs():
             if metadata(job)["name"] in unwanted and not reading.is_discarded(job):
-                self._give_up(job)
+                self._clearing.give_up(job)
         for work in self._works():
             self._write(work, failures.without(work, unwanted))
 
@@ -312,34 +291,6 @@ class JobBuilder:
             with suppress(Conflict):
                 self._api.patch(MULTI_ARCH_BUILD, name, patch, self._options.namespace, subresource="status")
 
-    def _give_up(self, job: Json) -> None:
-        about = metadata(job)
-        name = str(about["name"])
-        end = self._form.end(job)
-        if end is Phase.SUCCEEDED:
-            self._put_away(name, _Done(str(about["uid"]), self._form.config_maps(job)))
-            return
-        if end is not None:
-            self._mark(name, str(about["uid"]))
-            return
-        self._api.delete(self._form.kind, name, self._options.namespace, uid=str(about["uid"]))
-        self._undo(job)
-
-    def _put_away(self, name: str, done: _Done) -> None:
-        """Mark a build that succeeded, and delete what it was given."""
-        self._mark(name, done.uid)
-        if done.uid not in self._cleared:
-            self._sender.undo(done.config_maps)
-
-    def _mark(self, name: str, uid: str) -> None:
-        """Let everybody see that nobody wants this build any more, if it is still this one that has the name."""
-        mark = {"metadata": {"uid": uid, "annotations": {DISCARDED: "true"}}}
-        with suppress(Conflict):
-            self._api.patch(self._form.kind, name, mark, self._options.namespace)
-
-    def _undo(self, job: Json) -> None:
-        self._sender.undo(self._form.config_maps(job))
-
     def _tidy(self, jobs: Collection[Json], remembered: Mapping[tuple[str, str], Build]) -> None:
         """End what takes too long, and delete what ended long ago, where the cluster does neither. Failures wait until
         they have been read back from where they are remembered."""
@@ -355,15 +306,6 @@ class JobBuilder:
                 told = self._form.end(job) is not Phase.FAILED or (name, uid) in remembered
                 if told or reading.is_discarded(job) or not items(job, "metadata", "ownerReferences"):
                     self._api.delete(self._form.kind, name, self._options.namespace, uid=uid)
-
-    def _clear(self, jobs: Collection[Json]) -> None:
-        """Delete the inputs of builds that succeeded, some at a time: others wait for us. The rest goes with the next
-        looks, or when the build is discarded. Those of failed ones stay, for people to look at."""
-        done = {str(metadata(job)["uid"]): job for job in jobs if self._form.end(job) is Phase.SUCCEEDED}
-        due = [uid for uid in done if uid not in self._cleared][:_MOST_CLEARED]
-        for uid in due:
-            self._undo(done[uid])
-        self._cleared = self._cleared.intersection(done).union(due)
 
     def _forget(self, jobs: Collection[Json]) -> None:
         """Keep in mind only what is still there."""
