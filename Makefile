@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Test files that run at once. Each worker starts a control plane of its own, of about 1 GB.
+# Test files that run at once. Each worker starts a control plane of its own.
 WORKERS ?= 2
 
 .PHONY: help demo test check bench oracle clean

@@ -7,7 +7,6 @@ wants any more.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -91,14 +90,18 @@ class Clearing:
         return _Traces(str(about["name"]), str(about["uid"]), self._form.config_maps(job))
 
     def _put_away(self, one: _Traces) -> None:
-        self._mark(one)
+        marked = self._mark(one)
         with self._lock:
             cleared = one.uid in self._cleared
-        if not cleared:
+        # Another build that has taken the name may have inputs of the same names too.
+        if marked and not cleared:
             self._sender.undo(one.config_maps)
 
-    def _mark(self, one: _Traces) -> None:
-        """Let everybody see that nobody wants a build any more, if it is still this one that has the name."""
+    def _mark(self, one: _Traces) -> bool:
+        """Let everybody see that nobody wants a build any more, if no other has its name; says whether that is so."""
         mark = {"metadata": {"uid": one.uid, "annotations": {DISCARDED: "true"}}}
-        with suppress(Conflict):
+        try:
             self._api.patch(self._form.kind, one.name, mark, self._namespace)
+        except Conflict:
+            return False
+        return True

@@ -79,14 +79,19 @@ def test_what_succeeded_at_the_last_look_is_put_away_without_another(
 
 
 def test_another_job_that_has_taken_the_name_is_not_put_away(cluster: Cluster, asked: BuildRequest) -> None:
+    """Its inputs may have the same names, too."""
     builder = cluster.builder()
     builder.ensure(asked)
+    builder.ensure(replace(asked, name="build-that-runs"))
     cluster.succeed(NAME)
-    builder.builds()
-    job = cluster.api.one("jobs")
+    assert builder.wait(0)  # looks, and clears nothing away
+    job = cluster.api.one("jobs", NAME)
     job["metadata"]["uid"] = "another"
+    inputs = cluster.api.names("configmaps")
     builder.discard([NAME])
     assert DISCARDED not in job["metadata"].get("annotations", {})
+    assert cluster.api.names("configmaps") == inputs
+    assert len(inputs) == 2
 
 
 def test_many_are_cleared_some_at_a_time(cluster: Cluster) -> None:
